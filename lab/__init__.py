@@ -7,9 +7,10 @@ from ptxsim import sectors, swizzled, wavefronts
 from sgemm_tutorial import compiler, timing, tuned
 from sgemm_tutorial.hardware import limits_of
 
-from . import boards, chapters, draw, several, variants
+from . import boards, chapters, correctness, draw, several, variants
 from .accesses import owners, request
 from .boards import find_gpu
+from .correctness import check, suite
 from .diagnosis import diagnosis
 from .experiments import (
     accuracy,
@@ -85,10 +86,12 @@ __all__ = [
     "cards",
     "ceilings",
     "chapters",
+    "check",
     "checks",
     "checksums",
     "climb",
     "clocks",
+    "correctness",
     "counters",
     "diagnosis",
     "diff",
@@ -127,6 +130,7 @@ __all__ = [
     "shapes",
     "show",
     "split_errors",
+    "suite",
     "sustained",
     "sweep",
     "swizzled",

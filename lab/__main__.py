@@ -20,9 +20,9 @@ from ptxsim import bar
 from sgemm_tutorial import gpu, tuned
 from sgemm_tutorial.catalogue import CATALOGUE, find
 from sgemm_tutorial.compiler import ARCHITECTURE
-from sgemm_tutorial.correctness import SuiteResult, cases, matrices, watched
 from sgemm_tutorial.errors import ArgumentError, TutorialError
 from sgemm_tutorial.hardware import limits_of
+from sgemm_tutorial.inputs import matrices
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.operands import INT_MAX
 from sgemm_tutorial.own import CONTRACT, FILES, SUFFIX, kernel_from
@@ -30,6 +30,7 @@ from sgemm_tutorial.simulation import simulate
 from sgemm_tutorial.table import Table, Tabular
 
 from . import draw, interrupts, side_by_side, source
+from .correctness import SuiteResult, cases, watched
 from .diagnosis import diagnosis, telling
 from .experiments import tune as tunings
 from .experiments.counters import METRICS

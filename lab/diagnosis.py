@@ -11,11 +11,12 @@ import numpy as np
 
 from ptxsim import WARP
 from ptxsim.cuda_source import parts
-from sgemm_tutorial.correctness import CheckResult, check, draw
 from sgemm_tutorial.errors import ArgumentError, SimulationFault
+from sgemm_tutorial.inputs import draw
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.simulation import simulate
 
+from .correctness import CheckResult, check
 from .written import Written, exchanged
 
 NEAR, NEAR_IN_16_BITS = 1e-3, 1e-2  # relative to the largest element

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ptxsim.cuda_source import extents, parts
-from sgemm_tutorial.correctness import check
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.own import kernel_from as by_contract
 
+from .correctness import check
 from .diagnosis import diagnosis
 from .styles import BLOCK, SIZES, THREAD, Reading, read, written
 from .written import Rule

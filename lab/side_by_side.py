@@ -10,9 +10,10 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
 from typing import Any
 
-from sgemm_tutorial import correctness
-from sgemm_tutorial.correctness import CheckResult
 from sgemm_tutorial.kernel import Kernel
+
+from . import correctness
+from .correctness import CheckResult
 
 SOON = 1.0
 """Seconds in which cases are checked here, one by one: about what it takes to start other processes."""

@@ -1,8 +1,7 @@
-"""Launch, check, simulate and time the kernels of the book."""
+"""Find, launch, simulate and time the kernels of the book."""
 
-from . import correctness, cublas, gpu, timing
+from . import cublas, gpu, timing
 from .catalogue import CATALOGUE, LADDER, find
-from .correctness import check, matrices, suite
 from .errors import (
     ArgumentError,
     CompileError,
@@ -12,6 +11,7 @@ from .errors import (
     UnsupportedInstruction,
 )
 from .families import autotuned, hopper
+from .inputs import matrices
 from .kernel import Kernel
 from .launch import Place
 from .operands import imagined
@@ -35,8 +35,6 @@ __all__ = [
     "UnsupportedInstruction",
     "Way",
     "autotuned",
-    "check",
-    "correctness",
     "cublas",
     "find",
     "gpu",
@@ -45,6 +43,5 @@ __all__ = [
     "kernel_from",
     "matrices",
     "simulate",
-    "suite",
     "timing",
 ]

@@ -13,8 +13,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from ptxsim import ALIGNMENT, TensorMap
-from ptxsim import MAP_BYTES as BYTES
+from ptxsim import ALIGNMENT, MAP_BYTES, TensorMap
 
 from .compiler import Binary, Instance, build
 from .errors import ArgumentError, DeviceError
@@ -41,6 +40,13 @@ def capability() -> tuple[int, int]:
         raise DeviceError("no GPU: none is visible to CuPy; pass NumPy arrays to use the simulator")
     digits = cupy.cuda.Device().compute_capability
     return int(digits[:-1]), int(digits[-1])
+
+
+def chosen(on_gpu: bool | None) -> bool:
+    """Return whether to use the GPU; raise DeviceError where it is asked for and missing."""
+    if on_gpu:
+        capability()
+    return available() if on_gpu is None else on_gpu
 
 
 def architecture() -> str:
@@ -159,7 +165,7 @@ def _encode(place: int, shape: tuple[int, int], dtype: np.dtype, rows: int, colu
 
 ENCODINGS = {FP16.operand: 6, FP32.operand: 7, BF16.operand: 9}  # CU_TENSOR_MAP_DATA_TYPE_FLOAT16 and so on
 NO_INTERLEAVE, SWIZZLE_128B, L2_128B, FILL_ZEROS = 0, 3, 2, 0  # the driver's names begin with CU_TENSOR_MAP_
-ENCODED = np.dtype([("words", np.uint64, BYTES // 8)])
+ENCODED = np.dtype([("words", np.uint64, MAP_BYTES // 8)])
 """A tensor map as the driver encodes it, which CuPy hands over by value."""
 PLACE = 64  # bytes of whose multiple the driver wants to write to
 
@@ -186,7 +192,7 @@ def encode(tensor: TensorMap, driver: Any) -> np.void:
         raise ArgumentError("array", f"dtype {array.dtype}", "float16, bfloat16 or float32")
     if array.data.ptr % ALIGNMENT:
         raise ArgumentError("array", f"memory at {array.data.ptr:#x}", f"memory at a multiple of {ALIGNMENT} bytes")
-    memory = np.zeros(BYTES + PLACE, np.uint8)
+    memory = np.zeros(MAP_BYTES + PLACE, np.uint8)
     start = -memory.ctypes.data % PLACE
     rows, columns = array.shape
     status = driver.cuTensorMapEncodeTiled(
@@ -202,7 +208,7 @@ def encode(tensor: TensorMap, driver: Any) -> np.void:
     )
     if status:
         raise DeviceError(f"the driver encodes no tensor map of shape {array.shape}: error {status}")
-    return memory[start : start + BYTES].copy().view(ENCODED)[0]
+    return memory[start : start + MAP_BYTES].copy().view(ENCODED)[0]
 
 
 def queue(instance: Instance, blocks: int, arguments: Mapping[str, Any]) -> Callable[[], None]:

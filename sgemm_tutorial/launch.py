@@ -81,7 +81,7 @@ class Box(NamedTuple):
 
 
 def trial(shape: tuple[int, int, int], scalars: tuple[float, float], **more: Any) -> dict[str, Any]:
-    """Return the arguments of `correctness.check` for a shape, α and β, and more of them."""
+    """Return the arguments of `lab.check` for a shape, α and β, and more of them."""
     return dict(zip("MNK", shape, strict=True)) | dict(zip(("alpha", "beta"), scalars, strict=True)) | more
 
 

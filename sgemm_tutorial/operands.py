@@ -2,6 +2,7 @@
 
 import dataclasses
 import numbers
+import operator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ class Types:
     result : dtype
         Of C.
     roundoff : float
-        The u of the error bound that results must keep; `correctness` says why it is what it is.
+        The u of the error bound that results must keep; `lab.correctness` says why it is what it is.
     least_capability : tuple of int
         Oldest compute capability that multiplies them.
     """
@@ -249,3 +250,14 @@ def scalar(name: str, value: float, dtype: np.dtype) -> np.floating:
             return dtype.type(value)
         except OverflowError:  # an integer past even float64's range
             return dtype.type(np.inf if value > 0 else -np.inf)
+
+
+def natural(name: str, value: int) -> int:
+    """Return the whole number that a size or a seed is; anything else, or a negative one, is an ArgumentError."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ArgumentError(name, f"{type(value).__name__} {value!r}", "a whole number, 0 or more") from None
+    if number < 0:
+        raise ArgumentError(name, str(number), "0 or more")
+    return number

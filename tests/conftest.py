@@ -13,7 +13,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is importe
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from sgemm_tutorial.correctness import IN_MEMORY
+from lab.correctness import IN_MEMORY
 
 from . import heap, shared_runs
 
@@ -25,7 +25,7 @@ LONGEST = (
     "tests/kernels/test_tf32x3_wgmma.py",
     "tests/kernels/test_simulated.py",
     "tests/kernels/test_properties.py",
-    "tests/test_correctness.py",
+    "tests/lab/test_correctness.py",
     "tests/kernels/test_hopper.py",
     "tests/kernels/test_autotuned.py",
     "tests/kernels/test_half_kernels.py",

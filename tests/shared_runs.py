@@ -16,11 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
+from lab import correctness
 from ptxsim import BUDGET, ptx
 from ptxsim.machine import Machine
 from ptxsim.memory import ALIGNMENT, GlobalMemory
 from ptxsim.tensor_map import TensorMap
-from sgemm_tutorial import correctness, simulator
+from sgemm_tutorial import simulator
 from sgemm_tutorial.compiler import ARCHITECTURE
 from sgemm_tutorial.kernel import Kernel
 

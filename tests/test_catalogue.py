@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 
 import lab
-from lab import resources
+from lab import check, resources
 from sgemm_tutorial import (
     CATALOGUE,
     LADDER,
     ArgumentError,
     CompileError,
     Kernel,
-    check,
     compiler,
     find,
     hardware,

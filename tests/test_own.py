@@ -53,7 +53,7 @@ def test_a_file_is_a_kernel(mine):
     assert (kernel.name, kernel.function, kernel.threads) == ("my_kernel", "two_rows", 64)
     assert kernel.expression == "two_rows<16, 8, 2>" and kernel.types == sg.find("01").types
     assert all(
-        sg.check(kernel, *size, -1.5, 0.75, on_gpu=False).passed for size in ((16, 8, 4), (37, 19, 5), (3, 3, 0))
+        lab.check(kernel, *size, -1.5, 0.75, on_gpu=False).passed for size in ((16, 8, 4), (37, 19, 5), (3, 3, 0))
     )
     A, B = sg.matrices(20, 12, 7, on_gpu=False)
     run = sg.simulate(kernel, A, B)
@@ -70,7 +70,7 @@ def test_a_path_is_as_good_as_a_name_where_the_file_has_defaults(mine):
         find(str(mine))
     mine.write_text(MINE.replace("int BM,", "int BM = 2 * 8,"))
     assert find(mine) == find(str(mine)) == kernel_from(mine) == find(mine, BM=16) == kernel_from(mine, BM=16)
-    assert sg.check(str(mine), 5, 5, 5, on_gpu=False).passed
+    assert lab.check(str(mine), 5, 5, 5, on_gpu=False).passed
 
 
 @pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
@@ -175,7 +175,7 @@ def test_threads_and_shared_memory_of_a_launch(mine):
         kernel_from(mine, BM=16)(A, B)
     mine.write_text(text.replace("int TM = 2", "int TM = 2, int SHARED_BYTES = 4 * BM * BN / TM"))
     kernel = kernel_from(mine, BM=16)
-    assert kernel.dynamic_shared_bytes == 256 and sg.check(kernel, 9, 9, 9, on_gpu=False).passed
+    assert kernel.dynamic_shared_bytes == 256 and lab.check(kernel, 9, 9, 9, on_gpu=False).passed
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ import sys
 import numpy as np
 import pytest
 
+from lab import check
 from ptxsim.machine import Machine
-from sgemm_tutorial import SimulationFault, check, find, matrices, operands, simulate, simulator
+from sgemm_tutorial import SimulationFault, find, matrices, operands, simulate, simulator
 from sgemm_tutorial.launch import Place
 
 from . import shared_runs

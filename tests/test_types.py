@@ -10,18 +10,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from sgemm_tutorial import (
-    ArgumentError,
-    Kernel,
-    check,
-    cublas,
-    find,
-    gpu,
-    matrices,
-    operands,
-    suite,
-)
-from sgemm_tutorial.correctness import excess
+from lab import check, suite
+from lab.correctness import excess
+from sgemm_tutorial import ArgumentError, Kernel, cublas, find, gpu, matrices, operands
 from sgemm_tutorial.launch import Place
 from sgemm_tutorial.operands import BF16, FP16, FP32, FP64, IN_16_BITS, SPLIT, sized
 

@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from lab import variants
+from lab import correctness, variants
 from lab.model import compiled as records
 from lab.model import resources as model
 from lab.model.sass import hot_loop, mixed, multiply_adds, placed, sass
 from lab.records import files
 from ptxsim import bar
-from sgemm_tutorial import compiler, correctness, operands
+from sgemm_tutorial import compiler, operands
 from sgemm_tutorial.catalogue import CATALOGUE, find
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.families import autotuned

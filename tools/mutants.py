@@ -34,12 +34,13 @@ from typing import Any
 from cupy.cuda import nvrtc
 
 import ptxsim
+from lab import correctness
 from lab.beside import beside, names
 from lab.paths import RESULTS
 from lab.records import files
 from ptxsim import Counts, bar
 from ptxsim import cache as disk
-from sgemm_tutorial import correctness, operands
+from sgemm_tutorial import inputs, operands
 from sgemm_tutorial.catalogue import CATALOGUE, find
 from sgemm_tutorial.compiler import PTX_ALONE
 from sgemm_tutorial.errors import CompileError, UnsupportedInstruction
@@ -50,7 +51,10 @@ from sgemm_tutorial.table import Table
 from .sampling import sample
 
 RECORD = RESULTS / "mutants.json"
-JUDGES = (*sorted(Path(ptxsim.__file__).parent.glob("*.py")), Path(correctness.__file__), Path(__file__))
+JUDGES = (
+    *sorted(Path(ptxsim.__file__).parent.glob("*.py")),
+    *map(Path, (correctness.__file__, inputs.__file__, __file__)),
+)
 
 Edit = tuple[int, int, str]  # replace the text between two places
 

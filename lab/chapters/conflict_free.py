@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 
 from sgemm_tutorial.catalogue import find
-from sgemm_tutorial.correctness import matrices
 from sgemm_tutorial.hardware import WARP
+from sgemm_tutorial.inputs import matrices
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.simulation import simulate
 from sgemm_tutorial.table import Table

@@ -7,8 +7,8 @@ import numpy as np
 from ptxsim import multiply_accumulate
 from sgemm_tutorial import cublas
 from sgemm_tutorial.catalogue import find
-from sgemm_tutorial.correctness import matrices
 from sgemm_tutorial.cublas import Gemm
+from sgemm_tutorial.inputs import matrices
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from sgemm_tutorial.catalogue import find
-from sgemm_tutorial.correctness import matrices
 from sgemm_tutorial.hardware import WARP
+from sgemm_tutorial.inputs import matrices
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.simulation import Run, simulate
 from sgemm_tutorial.table import Table

@@ -8,7 +8,7 @@ import cupy
 import numpy as np
 
 from sgemm_tutorial.catalogue import CATALOGUE, find
-from sgemm_tutorial.correctness import matrices
+from sgemm_tutorial.inputs import matrices
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.operands import Types
 

@@ -16,11 +16,11 @@ import numpy as np
 from ptxsim import bar
 from sgemm_tutorial import gpu
 from sgemm_tutorial.catalogue import CATALOGUE
-from sgemm_tutorial.correctness import GUARD_OF_C, GUARD_OF_INPUT, excess, guard_band
 from sgemm_tutorial.errors import SimulationFault
 from sgemm_tutorial.kernel import Kernel
 
 from .. import variants
+from ..correctness import GUARD_OF_C, GUARD_OF_INPUT, excess, guard_band
 from ..measure.driver import Item, Plan
 from ..records.checks import Fuzzed
 from ..records.files import Recording, identity

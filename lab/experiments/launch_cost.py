@@ -14,9 +14,10 @@ from pathlib import Path
 import cupy
 import numpy as np
 
-from sgemm_tutorial import correctness, cublas, gpu, operands, timing
+from sgemm_tutorial import cublas, gpu, operands, timing
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.cublas import Gemm
+from sgemm_tutorial.inputs import matrices
 from sgemm_tutorial.operands import FP32
 from sgemm_tutorial.table import Table
 from sgemm_tutorial.timing import Queue, Timing
@@ -145,7 +146,7 @@ def plan() -> Plan:
 def points(missing: Sequence[Item]) -> Iterator[Launches]:
     """Measure cuBLAS and the kernel at each size of which one is missing."""
     for size, _ in groupby(missing, key=lambda item: item[1]):
-        A, B = correctness.matrices(size, size, size, on_gpu=True)
+        A, B = matrices(size, size, size, on_gpu=True)
         with gpu.reported(f"timing single launches at {size}"):
             problem = operands.check(A, B, cupy.empty((size, size), np.float32), 1.0, 0.0)
             both = {CUBLAS: cublas.launch(problem), find(KERNEL): find(KERNEL).launcher(problem)}

@@ -17,10 +17,11 @@ from typing import Any
 
 import cupy
 
-from sgemm_tutorial import correctness, cublas, gpu, operands, timing
+from sgemm_tutorial import cublas, gpu, operands, timing
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.cublas import Gemm
 from sgemm_tutorial.errors import ArgumentError
+from sgemm_tutorial.inputs import matrices
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.timing import Queue, Timing
 
@@ -172,7 +173,7 @@ Seen = tuple[int | None, float | None, int | None, int | None]
 def problems(missing: Sequence[Item]) -> Iterator[tuple[Item, operands.Problem]]:
     """Yield items of a kernel, a size, a kind of A and B, and more, with their problems on this machine's GPU."""
     for size, group in groupby(missing, key=lambda item: item[1]):
-        normal = correctness.matrices(*size, on_gpu=True)
+        normal = matrices(*size, on_gpu=True)
         for item in group:
             kernel, _, inputs, *_ = item
             A, B = (INPUTS[inputs](matrix).astype(kernel.types.operand) for matrix in normal)

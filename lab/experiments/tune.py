@@ -19,11 +19,12 @@ from typing import Any, NamedTuple
 import cupy
 import numpy as np
 
-from sgemm_tutorial import correctness, cublas, gpu, operands, timing, tuned
+from sgemm_tutorial import cublas, gpu, operands, timing, tuned
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import ArgumentError, DeviceError, TutorialError
 from sgemm_tutorial.families import any_shape, autotuned
 from sgemm_tutorial.families.autotuned import PARAMETERS, named
+from sgemm_tutorial.inputs import matrices
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.launch import Launch, Place
 from sgemm_tutorial.operands import Problem, imagined
@@ -31,6 +32,7 @@ from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
 from .. import cublaslt
+from ..correctness import excess
 from ..measure.brief import brief
 from ..measure.driver import Plan, compile_kernels, follow
 from ..measure.sweep import Field, Setting, ruled
@@ -492,7 +494,7 @@ class Search:
     ) -> None:
         self._kernels, self._every, self._place, self._space = dict(kernels), every, place, space
         self._model = place._replace(name="")  # no table is asked
-        pool, _ = correctness.matrices(1, 0, POOL, on_gpu=False)
+        pool, _ = matrices(1, 0, POOL, on_gpu=False)
         with gpu.reported("making room for random numbers"):
             self._pool, self._clock = cupy.asarray(pool.ravel()), timing.DeviceClock()
 
@@ -588,7 +590,7 @@ def _check(what: str, launch: timing.Queue, problem: Problem) -> None:
     with gpu.reported("checking"):
         C.fill(np.nan)
         launch()
-        right = bool((correctness.excess(C[rows], A[rows], B, C[rows], 1.0, 0.0) <= 1).all())
+        right = bool((excess(C[rows], A[rows], B, C[rows], 1.0, 0.0) <= 1).all())
     if not right:
         raise TutorialError(f"{what} is wrong at M×N×K = {times_of((*C.shape, len(B)))}; nothing is made of it")
 

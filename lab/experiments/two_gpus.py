@@ -11,9 +11,10 @@ from itertools import groupby
 import cupy
 import numpy as np
 
-from sgemm_tutorial import correctness, cublas, gpu, timing
+from sgemm_tutorial import cublas, gpu, timing
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.cublas import Gemm
+from sgemm_tutorial.inputs import matrices
 from sgemm_tutorial.kernel import Kernel
 
 from .. import several
@@ -142,7 +143,7 @@ def measure(missing: Sequence[Item]) -> Iterator[Divided]:
     """Measure the missing items of each size and type, in turns, and yield their points."""
     for (size, types), group in groupby(missing, key=lambda item: (item[1], item[0].types.name)):
         items = list(group)
-        A, B = correctness.matrices(*size, on_gpu=True, types=items[0][0].types)
+        A, B = matrices(*size, on_gpu=True, types=items[0][0].types)
         launches = {}
         with gpu.reported(f"{types} at {size[0]} on several GPUs"):
             ways = {(gpus, way) for _, _, gpus, way, _ in items}

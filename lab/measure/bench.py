@@ -8,14 +8,16 @@ from typing import Any
 import cupy
 import numpy as np
 
-from sgemm_tutorial import correctness, cublas, gpu, operands, timing
+from sgemm_tutorial import cublas, gpu, operands, timing
 from sgemm_tutorial.catalogue import LADDER
 from sgemm_tutorial.errors import ArgumentError, DeviceError, TutorialError
+from sgemm_tutorial.inputs import matrices
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.operands import Types
 from sgemm_tutorial.timing import Timing
 
 from .. import cublaslt
+from ..correctness import excess
 from ..records import files, timings
 from ..records.files import Measured
 from ..records.provenance import provenance
@@ -244,7 +246,7 @@ def _of_types(
     launches = [kernel.launcher(problem) for kernel in kernels]
     reference_problem = operands.check(A, B, reference_C, 1.0, beta, types)
     reference = cublas.launch(reference_problem)
-    inputs = correctness.matrices(M, N, K, seed=SEED, on_gpu=False, types=types)
+    inputs = matrices(M, N, K, seed=SEED, on_gpu=False, types=types)
     with gpu.reported("copying A and B to the GPU"):
         A.set(inputs[0])
         B.set(inputs[1])
@@ -294,7 +296,7 @@ def _spot_check(name: str, C: Any, A: np.ndarray, B: np.ndarray, types: Types) -
     rows, columns = (np.unique(np.linspace(0, extent - 1, SPOTS).astype(np.int64)) for extent in C.shape)
     with gpu.reported(name):
         got = np.stack([C[int(row)].get() for row in rows])[:, columns]
-    ratio = correctness.excess(got, A[rows], B[:, columns], got, 1.0, 0.0, types)
+    ratio = excess(got, A[rows], B[:, columns], got, 1.0, 0.0, types)
     if not (ratio <= 1).all():
         row, column = np.unravel_index(np.argmax(ratio), ratio.shape)
         raise TutorialError(

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from sgemm_tutorial.correctness import matrices
 from sgemm_tutorial.errors import DeviceError
+from sgemm_tutorial.inputs import matrices
 from sgemm_tutorial.kernel import Kernel
 
 from ..records import files

@@ -14,12 +14,12 @@ from typing import Any
 
 from ptxsim import bar
 from sgemm_tutorial.catalogue import find
-from sgemm_tutorial.correctness import check, difficult
 from sgemm_tutorial.errors import ArgumentError, DeviceError, TutorialError, UnsupportedInstruction
 from sgemm_tutorial.hardware import limits_of
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table, shown
 
+from ..correctness import check, difficult
 from ..model.resources import kernel_occupancy, obstacle, resources
 from ..records import files
 from ..records.sizes import Size, times_of

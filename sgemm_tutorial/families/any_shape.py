@@ -136,7 +136,7 @@ TRIALS = (
     _trial((200, 20, 1050), (2, 19), PAIR, bits=16),
     _trial((70, 40, 200), (2, 3), bits=16, scalars=(0.0, 2.0)),
 )
-"""Cases in which 22 is checked besides those that it chooses for: arguments of `check`."""
+"""Cases in which 22 is checked besides those that it chooses for: arguments of `lab.check`."""
 
 
 class AnyShape(Persistent):

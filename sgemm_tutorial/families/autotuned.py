@@ -137,7 +137,7 @@ TRIALS: tuple[dict[str, Any], ...] = (
     _trial(ROW, (2, 3, 5), (2, 0), (1.0, 0.0)),
     _trial(ROW, (1, 64, 128), (2, 0)),
 )
-"""Cases in which 13 is checked besides those that it chooses for: arguments of `check`.
+"""Cases in which 13 is checked besides those that it chooses for: arguments of `lab.check`.
 
 The tiles are small and divided by hand, so that small problems have all that large ones have: tiles that two blocks
 share, and three, more parts than one block adds up at once, bands of tiles, rows that are fetched by fours of words, by

@@ -12,16 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ptxsim import ALIGNMENT, SWIZZLE
-from ptxsim import MBARRIER_BYTES as BYTES
+from ptxsim import ALIGNMENT, MBARRIER_BYTES, SWIZZLE
 
 from .. import gpu
 from ..errors import ArgumentError
 from ..kernel import Kernel
 from ..launch import Box, Division, Family, Place, trial
 from ..operands import FP16, INT_MAX, SPLIT, Problem, Types
-from .autotuned import KERNEL as AUTOTUNED
-from .autotuned import expected
+from . import autotuned
 
 BOX = SWIZZLE // 2
 """Columns of a box, of FP16 or BF16."""
@@ -108,7 +106,7 @@ class Fetched(Family):
     barriers : int
         Mbarriers for each stage.
     trials : sequence of dict
-        Arguments of `correctness.check` for code that otherwise only large problems reach.
+        Arguments of `lab.check` for code that otherwise only large problems reach.
     """
 
     arguments = ("TensorMap", "TensorMap")
@@ -121,7 +119,7 @@ class Fetched(Family):
     def shared_bytes(self, of: Mapping[str, Any]) -> int:
         """Return the bytes of the tiles of A and B, of 16 bits each, and of the mbarriers for each pair."""
         columns = -(-of["BN"] // BOX) * BOX
-        return of["STAGES"] * (of["BK"] * (of["BM"] + columns) * 2 + self.barriers * BYTES)
+        return of["STAGES"] * (of["BK"] * (of["BM"] + columns) * 2 + self.barriers * MBARRIER_BYTES)
 
     def choose(self, kernel: Kernel, problem: Problem, place: Place) -> Kernel:
         """Return the kernel itself, or 16 for what the copy engine cannot fetch."""
@@ -184,7 +182,7 @@ class InParts(Persistent):
 
     def shared_bytes(self, of: Mapping[str, Any]) -> int:
         """Return the bytes of the tiles of A, of A's small parts and of B, of FP32, and of three mbarriers for each."""
-        return of["STAGES"] * (of["BK"] * (2 * of["BM"] + of["BN"]) * 4 + self.barriers * BYTES)
+        return of["STAGES"] * (of["BK"] * (2 * of["BM"] + of["BN"]) * 4 + self.barriers * MBARRIER_BYTES)
 
     def choose(self, kernel: Kernel, problem: Problem, place: Place) -> Kernel:
         """Return the kernel itself on Hopper, for problems that suit it, else 17; or 13 if the models find it quicker.
@@ -195,8 +193,10 @@ class InParts(Persistent):
         own = kernel if on_hopper and problem.alignment[2] % 8 == 0 and addressable(problem) else TF32X3
         if kernel != TF32X3_WGMMA or not (on_hopper and problem.M and problem.N and problem.K):
             return own
-        other = AUTOTUNED.family.choose(AUTOTUNED, problem, place)
-        return other if expected(other, problem, place) < in_parts(own, problem, place.multiprocessors) else own
+        other = autotuned.KERNEL.family.choose(autotuned.KERNEL, problem, place)
+        return (
+            other if autotuned.expected(other, problem, place) < in_parts(own, problem, place.multiprocessors) else own
+        )
 
     def itself(self, kernel: Kernel) -> Kernel:
         """Return the kernel settled."""
@@ -204,7 +204,7 @@ class InParts(Persistent):
 
     def tables(self, place: Place) -> tuple[Path, ...]:
         """Return the files that 13's choice depends on."""
-        return AUTOTUNED.family.tables(place)
+        return autotuned.KERNEL.family.tables(place)
 
 
 def in_parts(kernel: Kernel, problem: Problem, multiprocessors: int) -> float:
@@ -248,7 +248,7 @@ TRIALS: tuple[dict[str, Any], ...] = (
         for width in WIDTHS
     ),
 )
-"""Arguments of `correctness.check` that make 20 do on small problems what it otherwise does on large ones only."""
+"""Arguments of `lab.check` that make 20 do on small problems what it otherwise does on large ones only."""
 
 
 TRIALS_IN_PARTS: tuple[dict[str, Any], ...] = (
@@ -266,7 +266,7 @@ TRIALS_IN_PARTS: tuple[dict[str, Any], ...] = (
     # After that the block goes on to another tile, for which its lanes have to be together again.
     _in_parts((390, 132, 40), 2, special=True),
 )
-"""Arguments of `correctness.check` that make 21 do on small problems what it otherwise does on large ones only."""
+"""Arguments of `lab.check` that make 21 do on small problems what it otherwise does on large ones only."""
 
 
 def _kernel(name: str, idea: str, parameters: dict[str, int | str], family: Fetched) -> Kernel:

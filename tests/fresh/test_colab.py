@@ -61,7 +61,7 @@ told = {
     "volta": compiled("sm_70", (7, 0)),
     "digests": [[digest(name, age) for age in ("compute_60", "compute_70", "compute_75")] for name in SAME],
     "bytes": lab.checksums.same_bytes("07"),
-    "passed": bool(sg.check("05", 40, 50, 60, on_gpu=False)),
+    "passed": bool(lab.check("05", 40, 50, 60, on_gpu=False)),
     "refused": [refusal("11", "sm_70"), refusal("14", "sm_61")],
 }
 """

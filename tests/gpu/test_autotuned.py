@@ -4,7 +4,8 @@ import cupy
 import numpy as np
 import pytest
 
-from sgemm_tutorial import find, gpu, operands, simulate, suite
+from lab import suite
+from sgemm_tutorial import find, gpu, operands, simulate
 
 from ..examples import floats
 

@@ -10,24 +10,13 @@ import cupy
 import numpy as np
 import pytest
 
-from lab import RESULTS
+from lab import RESULTS, check, suite
+from lab.correctness import excess
 from lab.measure.bench import BenchError, bench
 from lab.records import timings
 from lab.records.provenance import provenance
 from lab.variants import IN_BF16, STEP_IN_FP64, STEPS
-from sgemm_tutorial import (
-    CATALOGUE,
-    LADDER,
-    TutorialError,
-    check,
-    cublas,
-    find,
-    gpu,
-    operands,
-    suite,
-    timing,
-)
-from sgemm_tutorial.correctness import excess
+from sgemm_tutorial import CATALOGUE, LADDER, TutorialError, cublas, find, gpu, operands, timing
 
 pytestmark = pytest.mark.skipif(not gpu.available(), reason="needs a GPU")
 each_kernel = pytest.mark.parametrize("kernel", [*CATALOGUE, *IN_BF16], ids=lambda kernel: kernel.expression)
@@ -182,7 +171,7 @@ def test_the_check_would_notice_tf32():
 
 
 def test_cupys_environment_does_not_bring_tf32_in():
-    code = "from sgemm_tutorial import check, cublas; assert check(cublas.sgemm, 256, 256, 256).passed"
+    code = "from lab import check; from sgemm_tutorial import cublas; assert check(cublas.sgemm, 256, 256, 256).passed"
     subprocess.run([sys.executable, "-c", code], env=os.environ | {"CUPY_TF32": "1"}, cwd=ROOT, check=True)
 
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from lab import cublaslt
+from lab.correctness import excess
 from lab.experiments import tune as module
 from lab.experiments.tune import Search
 from lab.measure import sweep
 from lab.records.provenance import provenance
 from sgemm_tutorial import find, gpu, operands, tuned
-from sgemm_tutorial.correctness import excess
 from sgemm_tutorial.families import autotuned
 
 from ..examples import floats

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from lab import several
+from lab.correctness import excess
 from sgemm_tutorial import DeviceError, cublas, find, gpu, matrices
-from sgemm_tutorial.correctness import excess
 
 from ..examples import floats
 

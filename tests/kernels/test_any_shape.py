@@ -11,9 +11,9 @@ import cupy
 import numpy as np
 import pytest
 
-from lab import limits_of, resources
+from lab import check, limits_of, resources
 from ptxsim import machine
-from sgemm_tutorial import ArgumentError, DeviceError, SimulationFault, check, find, gpu, operands, simulate, simulator
+from sgemm_tutorial import ArgumentError, DeviceError, SimulationFault, find, gpu, operands, simulate, simulator
 from sgemm_tutorial.families import any_shape
 from sgemm_tutorial.families.any_shape import BK, KERNEL, PAD, PARAMETERS, SETTINGS, TOGETHER, cost, setting, ways
 from sgemm_tutorial.launch import SIMULATOR, Place, nothing

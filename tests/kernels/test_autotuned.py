@@ -10,8 +10,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from lab import resources
-from sgemm_tutorial import ArgumentError, SimulationFault, check, find, operands, simulate, simulator, suite
+from lab import check, resources, suite
+from sgemm_tutorial import ArgumentError, SimulationFault, find, operands, simulate, simulator
 from sgemm_tutorial.families import autotuned
 from tools import compiled
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from lab import sass
+from lab import sass, suite
 from lab.experiments.accuracy import error
 from lab.variants import IN_BF16
-from sgemm_tutorial import ArgumentError, find, simulate, suite
+from sgemm_tutorial import ArgumentError, find, simulate
 from sgemm_tutorial.launch import Place
 from sgemm_tutorial.operands import BF16, imagined
 

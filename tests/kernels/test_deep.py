@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from sgemm_tutorial import check, operands, simulate
+from lab import check
+from sgemm_tutorial import operands, simulate
 from sgemm_tutorial.families.any_shape import (
     DEEP,
     DEEP_PARTS,

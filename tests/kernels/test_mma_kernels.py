@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from lab import find_variant, resources
+from lab import check, find_variant, resources
+from lab.correctness import excess
 from ptxsim.fma import fma32
-from sgemm_tutorial import check, find, simulate
-from sgemm_tutorial.correctness import excess
+from sgemm_tutorial import find, simulate
 from sgemm_tutorial.operands import FP32, SPLIT
 
 from .test_half_kernels import SHAPES, drawn, expected, product, sums

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from sgemm_tutorial import check, operands, simulate
+from lab import check
+from sgemm_tutorial import operands, simulate
 from sgemm_tutorial.families.any_shape import KERNEL, TALL, WIDE
 from sgemm_tutorial.operands import FP16, IN_16_BITS
 

@@ -7,12 +7,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from lab import published, resources, sass, sass_mix
+from lab import check, published, resources, sass, sass_mix, suite
+from lab.correctness import Case, judged
 from lab.experiments import sanitizer
 from lab.variants import STEP_IN_FP64, STEPS
-from sgemm_tutorial import ArgumentError, check, find, simulate, suite
+from sgemm_tutorial import ArgumentError, find, simulate
 from sgemm_tutorial.compiler import PTX_ALONE
-from sgemm_tutorial.correctness import Case, judged
 from tools.mutants import ROWS
 
 from ..examples import floats

@@ -9,11 +9,12 @@ import math
 import numpy as np
 import pytest
 
+from lab import check
 from ptxsim import machine
 from ptxsim.batch import Batch
 from ptxsim.machine import extents
 from ptxsim.scheduler import Scheduler
-from sgemm_tutorial import SimulationFault, check, find, kernel_from, operands, simulator
+from sgemm_tutorial import SimulationFault, find, kernel_from, operands, simulator
 from sgemm_tutorial.launch import SIMULATOR
 
 from ..examples import floats

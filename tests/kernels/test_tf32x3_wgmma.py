@@ -5,19 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from lab import find_variant, resources
+from lab import check, correctness, find_variant, resources
 from ptxsim.tensor import multiply_accumulate
-from sgemm_tutorial import (
-    ArgumentError,
-    SimulationFault,
-    check,
-    correctness,
-    find,
-    kernel_from,
-    operands,
-    simulate,
-    simulator,
-)
+from sgemm_tutorial import ArgumentError, SimulationFault, find, kernel_from, operands, simulate, simulator
 from sgemm_tutorial.families.hopper import in_parts
 from sgemm_tutorial.launch import SIMULATOR, Place
 from sgemm_tutorial.operands import SPLIT

@@ -5,8 +5,9 @@ import re
 import numpy as np
 import pytest
 
+from lab import check
 from lab.skeletons import skeleton
-from sgemm_tutorial import check, find, kernel_from, operands, simulate
+from sgemm_tutorial import find, kernel_from, operands, simulate
 from sgemm_tutorial.families.any_shape import AHEAD, DEEP, KERNEL, TALL, THIN, THIN_SETTINGS, WIDE, thin_cost
 from sgemm_tutorial.launch import Place
 from sgemm_tutorial.operands import BF16, FP16, IN_16_BITS

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import rich.console
 
-from lab import __main__
+from lab import __main__, check
 from lab.__main__ import main
 from lab.experiments.counters import METRICS
 from lab.experiments.tune import Tuning
@@ -23,7 +23,7 @@ from lab.measure import nsight, sweep
 from lab.measure.bench import BenchError
 from lab.records import cards, files
 from ptxsim import cache
-from sgemm_tutorial import CATALOGUE, LADDER, CompileError, DeviceError, Table, check, compiler, find, gpu
+from sgemm_tutorial import CATALOGUE, LADDER, CompileError, DeviceError, Table, compiler, find, gpu
 from sgemm_tutorial.families import autotuned
 from sgemm_tutorial.launch import Place
 from sgemm_tutorial.own import CONTRACT

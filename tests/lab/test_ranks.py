@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from lab import ranks, several
+from lab.correctness import excess
 from sgemm_tutorial import ArgumentError, DeviceError, TutorialError, find, matrices
-from sgemm_tutorial.correctness import excess
 from sgemm_tutorial.operands import FP32
 
 from ..examples import floats

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from lab import several
 from lab.chapters import several_gpus
+from lab.correctness import excess
 from sgemm_tutorial import ArgumentError, DeviceError, cublas, find, matrices
-from sgemm_tutorial.correctness import excess
 from sgemm_tutorial.operands import FP32
 
 from ..examples import floats, steady

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from lab import side_by_side
-from sgemm_tutorial import ArgumentError, correctness, find
+from lab import correctness, side_by_side
+from sgemm_tutorial import ArgumentError, find
 from sgemm_tutorial.own import kernel_from
 
 CASES = [{"M": size, "N": 5, "K": size % 4, "seed": size} for size in (9, 3, 17, 0, 8)]

@@ -5,10 +5,10 @@ import re
 
 import pytest
 
+from lab.correctness import Case, judged
 from lab.skeletons import GAPS, skeleton, unfinished
 from sgemm_tutorial import CATALOGUE, LADDER, ArgumentError, find, kernel_from
 from sgemm_tutorial.compiler import PTX_ALONE
-from sgemm_tutorial.correctness import Case, judged
 from tools.mutants import instances
 
 each = pytest.mark.parametrize("kernel", [find(name) for name in GAPS], ids=lambda kernel: kernel.name)

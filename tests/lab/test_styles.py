@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 
+import lab
 import sgemm_tutorial as sg
 from lab.__main__ import main
 from lab.diagnosis import diagnosis
@@ -284,7 +285,7 @@ def test_a_product_in_any_usual_style_is_checked_as_it_is(write, style):
     assert said in str(kernel.family.rule)
     whole = {"multiples = 16"} if text in (SQUARE, BY_HOST) else {"multiples = 64"} if text == COARSE else {""}
     kernel, *_ = guessed(write(text), *whole) if "" not in whole else (kernel, "")
-    suite = sg.suite(kernel, on_gpu=False)
+    suite = lab.suite(kernel, on_gpu=False)
     assert suite.passed, str(suite.failures())
     assert len(suite.results) >= 5 and {result.K > 1 for result in suite.results} >= {True}
 
@@ -361,7 +362,7 @@ def test_a_launch_that_cannot_be_read(write, old, new, message):
 def test_dynamic_shared_memory_whose_bytes_nobody_says(write):
     silent = DYNAMIC.replace("shared = 2 * 16 * 16 * sizeof(float),", "sizes = any,")
     with pytest.raises(ArgumentError, match="a template parameter of that name, or // launch: shared = bytes"):
-        sg.check(kernel_from(write(silent)), 32, 32, 32, on_gpu=False)
+        lab.check(kernel_from(write(silent)), 32, 32, 32, on_gpu=False)
 
 
 def test_what_a_kernel_does_not_take_is_refused(write):
@@ -428,7 +429,7 @@ def test_usual_mistakes_are_named(write, said):
     text = BLAS_LIKE.replace("blockDim.x", "16").replace("blockDim.y", "16")
     assert old in text
     kernel = kernel_from(write(text.replace(old, new)))
-    result = sg.check(kernel, 70, 36, 20, -1.5, 0.75, on_gpu=False)
+    result = lab.check(kernel, 70, 36, 20, -1.5, 0.75, on_gpu=False)
     assert not result.passed and said in "\n".join(diagnosis(kernel, result))
 
 
@@ -442,7 +443,7 @@ def test_the_mistake_is_looked_for_where_it_can_be_told(write, capsys):
         assert main(["check", str(write(text)), "--simulate"]) == 1
         assert said in capsys.readouterr().out
     kernel = kernel_from(write(text))
-    assert "Row 0 is right and no other: the grid" in diagnosis(kernel, sg.check(kernel, 9, 5, 4, on_gpu=False))[-2]
+    assert "Row 0 is right and no other: the grid" in diagnosis(kernel, lab.check(kernel, 9, 5, 4, on_gpu=False))[-2]
 
 
 def test_a_kernel_for_which_no_launch_is_right_is_told_why(write):
@@ -454,12 +455,12 @@ def test_a_kernel_for_which_no_launch_is_right_is_told_why(write):
 
 def test_sizes_that_a_kernel_does_not_claim_are_suggested(write):
     kernel = kernel_from(write(BY_HOST))
-    result = sg.check(kernel, 17, 17, 17, on_gpu=False)
+    result = lab.check(kernel, 17, 17, 17, on_gpu=False)
     assert not result.passed
     said = diagnosis(kernel, result)
     assert said[0].startswith("The case M = 17, N = 17, K = 17, α = 1, β = 0: out of bounds")
     assert "whole tiles (M = 32, N = 64, K = 32)" in said[1] and said[2].endswith("multiples = (16, 16, 16)")
-    assert sg.suite(kernel_from(write(BY_HOST), said[2].removeprefix("// launch: ")), on_gpu=False).passed
+    assert lab.suite(kernel_from(write(BY_HOST), said[2].removeprefix("// launch: ")), on_gpu=False).passed
 
 
 def test_the_command_says_what_it_guessed(write, capsys):
@@ -504,7 +505,7 @@ def test_a_block_that_no_gpu_has_is_named_where_no_launch_is_found(write, monkey
 def test_a_launch_with_too_few_blocks_is_not_what_is_found(write):
     """A flat block of 32 × 32 threads: in a small product, one row of blocks of 1,024 rows would be enough too."""
     kernel, rule, _ = guessed(write(FLAT), SIDE=32)
-    assert "cdiv(M, SIDE)" in rule and sg.check(kernel, 70, 200, 20, on_gpu=False).passed
+    assert "cdiv(M, SIDE)" in rule and lab.check(kernel, 70, 200, 20, on_gpu=False).passed
 
 
 def test_what_no_launch_would_mend_is_said(write):
@@ -517,17 +518,17 @@ def test_what_no_launch_would_mend_is_said(write):
 def test_the_launch_found_does_not_hang_on_the_sizes_tried(write):
     """Where N = 2 M, a grid of N / 32 blocks of 16 rows would be enough."""
     kernel, rule, _ = guessed(write(ROW_EACH))
-    assert "N" not in str(rule).partition("block")[0] and sg.check(kernel, 200, 10, 20, on_gpu=False).passed
+    assert "N" not in str(rule).partition("block")[0] and lab.check(kernel, 200, 10, 20, on_gpu=False).passed
 
 
 def test_sizes_that_are_exchanged_are_suggested(write):
     """The host code decides the launch, and the names deceive."""
     hosted = INNER_N + "void run(int m, int n, int k) { product<<<dim3((k + 15) / 16, (m + 15) / 16), dim3(16, 16)>>>"
     path = write(hosted + "(A, B, C, m, n, k); }")
-    said = diagnosis(kernel_from(path), sg.check(kernel_from(path), 33, 17, 9, on_gpu=False))
+    said = diagnosis(kernel_from(path), lab.check(kernel_from(path), 33, 17, 9, on_gpu=False))
     assert said[-1].endswith("arguments = A B C M K N")
-    assert sg.suite(kernel_from(path, said[-1].removeprefix("// launch: ")), on_gpu=False).passed
-    assert sg.suite(kernel_from(path, "arguments = A B C M K N"), on_gpu=False).passed
+    assert lab.suite(kernel_from(path, said[-1].removeprefix("// launch: ")), on_gpu=False).passed
+    assert lab.suite(kernel_from(path, "arguments = A B C M K N"), on_gpu=False).passed
 
 
 def test_tiles_that_the_kernel_names_itself(write):
@@ -572,7 +573,7 @@ def test_indices_of_32_bits(write, capsys):
 def test_small_numbers_that_atomics_take_for_zeros(write):
     atomic = PLAIN.replace("C[row * N + col] = sum", "atomicAdd(&C[row * N + col], sum)")
     kernel = kernel_from(write("// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)\n" + atomic))
-    (failed,) = sg.suite(kernel, on_gpu=False).failures().results
+    (failed,) = lab.suite(kernel, on_gpu=False).failures().results
     assert "atomicAdd takes numbers below 1.2e-38 for zeros" in diagnosis(kernel, failed)[-1]
 
 
@@ -616,7 +617,7 @@ def test_few_threads_with_much_to_do_are_not_an_endless_kernel(write, monkeypatc
     monkeypatch.setattr("lab.guessing.ENDLESS", 1 << 14)
     host = "int main() { int sms = 0; ask(&sms); long M = 100, N = 200, K = 300;"
     kernel, rule, _ = guessed(write(f"{text}{host} product<<<sms, 256>>>(A, B, C, M, N, K); }}"))
-    assert sg.check(kernel, 20, 30, 40, on_gpu=False).passed and not re.search("block = [MNK]|, K[)]", rule)
+    assert lab.check(kernel, 20, 30, 40, on_gpu=False).passed and not re.search("block = [MNK]|, K[)]", rule)
 
 
 def test_a_warp_for_each_element_by_the_contract_is_told_how_it_is_launched(write, capsys):
@@ -632,7 +633,7 @@ __global__ void product(int M, int N, int K, float alpha, const float* A, const 
 """
     assert main(["check", str(write(text)), "--simulate"]) == 1
     line = re.search(r"// launch: (grid = M \* N, block = 32),", capsys.readouterr().out)
-    assert sg.suite(kernel_from(write(text), line[1]), on_gpu=False).passed
+    assert lab.suite(kernel_from(write(text), line[1]), on_gpu=False).passed
 
 
 def test_trace_of_a_kernel_that_reads_c(write, capsys):
@@ -699,7 +700,7 @@ def test_what_host_code_changes_is_not_known(write, before, grid, block):
 
 def test_a_grid_that_rounds_down_to_nothing_is_named(write):
     kernel = kernel_from(write(hosted("", "dim3(ceil(N / 16), ceil(M / 16))")))
-    said = diagnosis(kernel, sg.check(kernel, 20, 20, 20, on_gpu=False))
+    said = diagnosis(kernel, lab.check(kernel, 20, 20, 20, on_gpu=False))
     assert "has no blocks, and a GPU refuses such a launch" in said[1]
     assert said[3].endswith("multiples = (16, 16, 1)")
 
@@ -761,7 +762,7 @@ def test_numbers_that_make_no_sense_are_refused_at_once(write, capsys):
 def test_no_sums_without_terms_where_multiples_are_claimed(write):
     path = write(BY_HOST)
     some, strict = (kernel_from(path, f"multiples = (16, 16, 16){rules}") for rules in ("", ", rules = BLAS"))
-    depths = [{case["K"] for case in sg.correctness.cases(kernel, on_gpu=False)} for kernel in (some, strict)]
+    depths = [{case["K"] for case in lab.correctness.cases(kernel, on_gpu=False)} for kernel in (some, strict)]
     assert 0 not in depths[0] and 0 in depths[1]
 
 
@@ -770,7 +771,7 @@ def test_multiples_are_not_advised_where_they_do_not_help(write):
     racing = BLAS_LIKE.replace("float sum = 0;", "C[row * N + (col + 1) % N] *= beta;\n    float sum = 0;")
     racing = racing.replace("beta * C[row * N + col]", "C[row * N + col]").replace("k < K", "k < K / 16 * 16")
     kernel = kernel_from(write(racing))
-    result = sg.check(kernel, 17, 20, 8, 1.5, 0.5, on_gpu=False, races=True)
+    result = lab.check(kernel, 17, 20, 8, 1.5, 0.5, on_gpu=False, races=True)
     assert result.fault.startswith("race")
     assert "whole tiles" not in "\n".join(diagnosis(kernel, result))
 
@@ -790,18 +791,18 @@ def test_elements_under_other_names(write, declared, kind):
         "(float)", "(double)" if "double" in declared else "(float)"
     )
     kernel, *_ = guessed(write(text))
-    assert sg.check(kernel, 20, 30, 40, on_gpu=False).passed and kernel.types != sg.operands.FP32
+    assert lab.check(kernel, 20, 30, 40, on_gpu=False).passed and kernel.types != sg.operands.FP32
 
 
 def test_sizes_and_templates_under_other_names(write):
     wide = PLAIN.replace("int M, int N, int K", "std::uint32_t M, std::int64_t N, uint32_t K")
     kernel, *_ = guessed(write(wide.replace("#include <algorithm>", "#include <cstdint>")))
-    assert sg.check(kernel, 20, 30, 40, on_gpu=False).passed
+    assert lab.check(kernel, 20, 30, 40, on_gpu=False).passed
     assert kernel.family.rule.types[3:] == ("unsigned", "long long", "unsigned")
     named = "typedef float number;\ntemplate <class Real>\n" + hosted("", "dim3(cdiv(N, 16), cdiv(M, 16))")
     named = named.replace("float*", "Real*").replace("product<<<", "product<number><<<").replace("#include", "// ")
     kernel, *_ = guessed(write(named))
-    assert kernel.parameters == {"T": "float"} and sg.check(kernel, 20, 30, 40, on_gpu=False).passed
+    assert kernel.parameters == {"T": "float"} and lab.check(kernel, 20, 30, 40, on_gpu=False).passed
 
 
 @pytest.mark.parametrize(
@@ -819,11 +820,11 @@ def test_products_of_transposed_matrices(write, which, old, new):
     assert rule.endswith(f"transposed = {which}") and told == (
         f"It reads {which} column by column, as if it lay transposed: check that this is meant.",
     )
-    assert sg.suite(kernel_from(path, rule.removeprefix("// launch: ")), on_gpu=False).passed
+    assert lab.suite(kernel_from(path, rule.removeprefix("// launch: ")), on_gpu=False).passed
     leading = PLAIN.replace(old, new).replace("k * M", "k * lda").replace("col * K", "col * ldb")
     path = write(leading.replace("int K)", "int K, int lda, int ldb)"))
     said = f"grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16), transposed = {which}"
-    assert sg.check(kernel_from(path, said), 20, 30, 40, on_gpu=False).passed
+    assert lab.check(kernel_from(path, said), 20, 30, 40, on_gpu=False).passed
 
 
 @pytest.mark.parametrize(
@@ -842,7 +843,7 @@ def test_rows_and_columns_under_exchanged_names(write, sizes, roles):
     kernel, rule, _ = guessed(write(text))
     place = dict(zip(roles.split(), rule.partition("arguments = A B C ")[2].split(), strict=True))
     assert (place[rows], place[columns], place[inner]) == ("M", "N", "K")
-    assert sg.check(kernel, 20, 30, 40, on_gpu=False).passed
+    assert lab.check(kernel, 20, 30, 40, on_gpu=False).passed
 
 
 def test_the_case_that_is_explained_is_a_long_one(write, capsys):

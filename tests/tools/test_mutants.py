@@ -10,9 +10,9 @@ from collections import defaultdict
 
 import pytest
 
+from lab.correctness import cases
 from lab.records import files
 from sgemm_tutorial import CATALOGUE, Kernel, find
-from sgemm_tutorial.correctness import cases
 from tools import mutants as mutations
 from tools.mutants import (
     EQUIVALENT,

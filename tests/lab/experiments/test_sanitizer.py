@@ -5,11 +5,12 @@ import os
 import numpy as np
 import pytest
 
+from lab import check
 from lab.experiments import sanitizer
 from lab.records import files
 from lab.records.checks import Sanitized
 from lab.records.files import Recording
-from sgemm_tutorial import LADDER, SimulationFault, TutorialError, check
+from sgemm_tutorial import LADDER, SimulationFault, TutorialError
 
 CONTROLS = sanitizer.controls()
 

@@ -13,7 +13,7 @@ from lab.experiments import sustained
 from lab.measure import driver
 from lab.records import files
 from lab.records.files import Recording
-from sgemm_tutorial import correctness, cublas, find, timing
+from sgemm_tutorial import cublas, find, timing
 from sgemm_tutorial.cublas import Gemm
 from sgemm_tutorial.kernel import Kernel
 
@@ -152,10 +152,8 @@ def test_the_whole_plan_makes_a_whole_recording(monkeypatch, card, tmp_path, cap
     monkeypatch.setattr(Kernel, "launcher", lambda kernel, problem: card.kernel("k", speed[files.identity(kernel)]))
     monkeypatch.setattr(Gemm, "launcher", Kernel.launcher)
     monkeypatch.setattr(cublas, "launch", lambda problem: card.kernel("cuBLAS", 0.3))
-    drawn, matrices = [], correctness.matrices
-    monkeypatch.setattr(
-        correctness, "matrices", lambda *size, on_gpu: drawn.append(size) or matrices(8, 8, 8, 0, False)
-    )
+    drawn, matrices = [], sustained.matrices
+    monkeypatch.setattr(sustained, "matrices", lambda *size, on_gpu: drawn.append(size) or matrices(8, 8, 8, 0, False))
     monkeypatch.setattr(driver, "draft_of", lambda plan, folder: tmp_path / "draft.json")
     plan = type(plan)(**vars(plan) | {"made_on": lambda: dict(made())})
     assert driver.record(plan, tmp_path) == []

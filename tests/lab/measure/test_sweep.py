@@ -4,10 +4,11 @@ import types
 
 import pytest
 
+from lab import check
 from lab.measure import bench as bench_module
 from lab.measure import driver, sweep
 from lab.records import timings
-from sgemm_tutorial import ArgumentError, DeviceError, check, find, gpu
+from sgemm_tutorial import ArgumentError, DeviceError, find, gpu
 from sgemm_tutorial.timing import Timing
 
 from ...test_own import MINE

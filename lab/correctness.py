@@ -27,13 +27,11 @@ The theorem holds in any precision; other types have another u:
 """
 
 import dataclasses
-import operator
 import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 import cupy
@@ -41,19 +39,18 @@ import ml_dtypes
 import numpy as np
 
 from ptxsim import BUDGET, Counts
-
-from . import compiler, gpu, operands, simulator
-from .catalogue import find
-from .compiler import ARCHITECTURE
-from .errors import ArgumentError, DeviceError, SimulationFault
-from .kernel import TILES, Kernel
-from .launch import SIMULATOR, Family, Launch, trial
-from .operands import ALIGNMENT, BF16, FP16, FP32, SPLIT, Problem, Types, types_of
-from .table import Table, Tabular
+from sgemm_tutorial import compiler, gpu, operands, simulator
+from sgemm_tutorial.catalogue import find
+from sgemm_tutorial.compiler import ARCHITECTURE
+from sgemm_tutorial.errors import ArgumentError, DeviceError, SimulationFault
+from sgemm_tutorial.inputs import draw
+from sgemm_tutorial.kernel import TILES, Kernel
+from sgemm_tutorial.launch import SIMULATOR, Family, Launch, trial
+from sgemm_tutorial.operands import ALIGNMENT, BF16, FP16, FP32, SPLIT, Problem, Types, natural, types_of
+from sgemm_tutorial.table import Table, Tabular
 
 IN_MEMORY = "/dev/shm"  # where Linux keeps files that take no disk, and so no time either
 CHECKED = 24  # bytes of memory that a check takes at least, besides the matrices, for each of their elements
-LARGE = 1 << 26  # bytes of matrices for which it matters how much memory is free
 GUARD_ROWS = 128
 GUARD_LIMITS = (1 << 12, 1 << 20)  # elements
 GUARD_OF_INPUT = {2: 0x7FFF, 4: 0x7FC00000, 8: 0x7FF8000000000000}  # NaN, of any type of so many bytes
@@ -122,11 +119,11 @@ class Case:
             A size, a shift or the seed is no whole number or negative, a scalar is no number or not finite where it
             is multiplied with, or K is past the bound's validity ((K + 2)·u < 1).
         """
-        M, N, K, seed = (_natural(name, getattr(self, name)) for name in ("M", "N", "K", "seed"))
+        M, N, K, seed = (natural(name, getattr(self, name)) for name in ("M", "N", "K", "seed"))
         shifts = self.shift if isinstance(self.shift, Sequence) else (self.shift,) * 3
         if len(shifts) != 3:
             raise ArgumentError("shift", repr(self.shift), "a number, or one each for A, B and C")
-        shift = tuple(_natural("shift", by) for by in shifts)
+        shift = tuple(natural("shift", by) for by in shifts)
         if (K + 2) * types.roundoff >= 1:
             most = int(1 / types.roundoff) - 2
             raise ArgumentError("K", str(K), f"less than {most}, where the error bound still holds")
@@ -236,41 +233,6 @@ class SuiteResult(Tabular):
         """Return one row per case."""
         good = sum(result.passed for result in self.results)
         return _table(self.results, f"{self.results[0].kernel}: {good} of {len(self.results)} cases pass")
-
-
-def matrices(M: int, N: int, K: int, seed: int = 0, on_gpu: bool | None = None, types: Types = FP32) -> tuple[Any, Any]:
-    """Return standard-normal A and B, the same values on any machine.
-
-    Parameters
-    ----------
-    M, N, K : int
-        A is M × K, B is K × N.
-    seed : int
-        Of NumPy's default generator.
-    on_gpu : bool, optional
-        CuPy arrays or NumPy arrays; CuPy where there is a GPU, unless given.
-    types : Types
-        Of a kernel that takes others than float32.
-
-    Returns
-    -------
-    A, B : array of ``types.operand``
-
-    Raises
-    ------
-    ArgumentError
-        A size or the seed is no whole number or negative, or `types` is no `Types`.
-    DeviceError
-        CuPy arrays are asked for where there is no GPU.
-    """
-    if not isinstance(types, Types):
-        raise ArgumentError("types", repr(types), "Types: one of operands.FP32, FP64, FP16 and BF16")
-    M, N, K, seed = (_natural(name, n) for name, n in (("M", M), ("N", N), ("K", K), ("seed", seed)))
-    A, B, _ = draw(M, N, K, seed, types)
-    if not _where(on_gpu):
-        return A, B
-    with gpu.reported("copying A and B to the GPU"):
-        return cupy.asarray(A), cupy.asarray(B)
 
 
 LEAST_FELT = {FP16: 2.0**-14, BF16: 2.0**-126, SPLIT: 2.0**-116}
@@ -402,7 +364,7 @@ def judged(
     case = case.of(getattr(kernel, "types", FP32))
     if case.last_tile and (on_gpu or case.special or case.races or any(case.shift) or not isinstance(kernel, Kernel)):
         raise ArgumentError("last_tile", "True", "a Kernel on the simulator, no shift, special values or races")
-    on_gpu = not case.last_tile and _where(on_gpu)
+    on_gpu = not case.last_tile and gpu.chosen(on_gpu)
     name = getattr(kernel, "name", None) or kernel.__name__
     case = dataclasses.replace(case, races=case.races and not on_gpu and isinstance(kernel, Kernel))
     begun = CheckResult(**vars(case), kernel=name, on_gpu=on_gpu)
@@ -473,7 +435,7 @@ def cases(kernel: Kernel | str | Callable[..., Any], on_gpu: bool | None = None)
     listed = _cases(kernel)
     if isinstance(kernel, Kernel):
         listed = [*(() if kernel.settled else kernel.family.trials), *listed]
-        if not _where(on_gpu):
+        if not gpu.chosen(on_gpu):
             listed += _far_cases(kernel)
         listed = kernel.family.claimed(listed)
     # A small tile makes some sizes negative, and some cases the same.
@@ -580,23 +542,6 @@ def _callable(kernel: Kernel | str | Callable[..., Any]) -> Callable[..., Any]:
     return kernel
 
 
-def _natural(name: str, value: int) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise ArgumentError(name, f"{type(value).__name__} {value!r}", "a whole number, 0 or more") from None
-    if number < 0:
-        raise ArgumentError(name, str(number), "0 or more")
-    return number
-
-
-def _where(on_gpu: bool | None) -> bool:
-    """Return whether to use the GPU; raise DeviceError where it is asked for and missing."""
-    if on_gpu:
-        gpu.capability()
-    return gpu.available() if on_gpu is None else on_gpu
-
-
 def _simulate(launch: Launch, problem: Problem, case: CheckResult, blocks: Sequence[int] | None = None) -> Counts:
     """Run a launch on the simulator, which faults it for reading what BLAS does not read; return what was counted."""
     scalars = {"A": problem.alpha, "B": problem.alpha, "C": problem.beta}
@@ -661,28 +606,6 @@ def _last_tile(kernel: Kernel, case: CheckResult) -> tuple[CheckResult, Counts, 
         counts = _simulate(launch, problem, case, blocks)
         got = np.array(C[rows:, cols:])
     return _verdict(case, got, (a, b, c), types, True), counts, launch
-
-
-def draw(M: int, N: int, K: int, seed: int, types: Types, more: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return standard-normal A, B and C, drawn in this order and in the type of the sums.
-
-    Raises
-    ------
-    MemoryError
-        They do not fit into memory with so many `more` bytes for each element: before anything is drawn.
-    """
-    need = (M * K + K * N + M * N) * (types.scalar.itemsize + more)
-    if need > LARGE and (told := Path("/proc/meminfo")).exists():  # only Linux says how much there is
-        free = 1024 * int(re.search(r"MemAvailable: *(\d+)", told.read_text())[1])
-        if need > free:
-            raise MemoryError(f"at least {need / 1e9:,.0f} GB are needed, and {free / 1e9:,.0f} GB are free")
-    random = np.random.default_rng(seed)
-    drawn = (random.standard_normal(shape, types.scalar) for shape in ((M, K), (K, N), (M, N)))
-    A, B, C = (
-        matrix.astype(dtype, copy=False)
-        for matrix, dtype in zip(drawn, (types.operand, types.operand, types.result), strict=True)
-    )
-    return A, B, C
 
 
 def _make_special(A: np.ndarray, B: np.ndarray, C: np.ndarray, seed: int) -> None:

@@ -8,20 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sgemm_tutorial import (
-    CATALOGUE,
-    ArgumentError,
-    DeviceError,
-    Kernel,
-    check,
-    correctness,
-    find,
-    gpu,
-    kernel_from,
-    matrices,
-    suite,
-)
-from sgemm_tutorial.correctness import Case, cases, excess, judged
+from lab import check, correctness, suite
+from lab.correctness import Case, cases, excess, judged
+from sgemm_tutorial import CATALOGUE, ArgumentError, DeviceError, Kernel, find, gpu, kernel_from, matrices
 from sgemm_tutorial.families import autotuned
 from sgemm_tutorial.operands import FP32
 from tools.mutants import instances
