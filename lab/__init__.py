@@ -1,4 +1,4 @@
-"""The laboratory behind the book's figures: experiments with their recordings, models, pictures and players."""
+"""The laboratory behind the book's figures: checks, experiments with their recordings, models, pictures and players."""
 
 from . import interrupts  # noqa: F401 - first, as the other imports take seconds
 

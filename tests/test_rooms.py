@@ -19,36 +19,22 @@ ORDER = ("ptxsim", "sgemm_tutorial", "lab", "tools")
 IN_LAB = ("lab", "model", "records", "measure", "experiments", "draw", "chapters")
 """The lab's rooms: each may import those before it."""
 
-STATEMENTS = {"ptxsim": 5151, "sgemm_tutorial": 1994, "lab": 9410, "tools": 850}
+STATEMENTS = {"ptxsim": 5151, "sgemm_tutorial": 1699, "lab": 9718, "tools": 850}
 """How many statements a root may have, docstrings left out. What is over this must earn its place, or go.
 
-ptxsim has 1,400 more than a simulator of this book's kernels would need, for other people's: calls and local memory,
-functions of floats, atomics, collectives of partial warps, named barriers, races in other orders of execution, and the
-reading of CUDA sources. The lab has 450 for the launches of other people's matrix products, and their mistakes, 150
-for what a power limit does to bursts, lasting runs and turns, and 150 for products on any number of GPUs and hosts:
-rings and a division in two dimensions, and a process for each GPU with sockets between them. Another 400 are figures
-and tables that chapters compute from recordings, with assertions that a sentence which compares them is true; most
-were hidden cells of the notebooks before, which have 345 statements less. 56 read the multiprocessors' own clock
-beside NVML's. Kernel 22 brings sgemm_tutorial 80, for its choice, its copies of A and B, and launches that overlap,
-and the lab 50, for its chapter and recording. ptxsim has 28 for products on tensor cores in float32 and int32: of
-256³, 16 takes 0.7 of the time, and 17 takes 0.6. Another 24 of sgemm_tutorial have kernel 21 hand over to 13 what 13
-does more quickly, and keep checks and recordings of 21 so. And 70 notice that a file has changed without looking at
-each file at each call, which was up to half of a call's time. Another 159 of ptxsim make the simulated suites of 09 to
-22 faster: it remembers what a pattern of addresses costs, does consecutive plain arithmetic as one step, computes an
-operand's exponents once for all its products, and leaves out products of the zeros beyond a matrix's edges. And 65 of
-sgemm_tutorial are for 22's thin products, which another kernel does up to three times as quickly, and for a C of 16
-bits; 30 of the lab tell of them in 22's chapter. Another 30 of the lab search 22's settings too, whose table brings a
-hundredth to squares and a thirtieth to other shapes, and try it at random products; 25 read the
-hardware's counters of any kernel. And 22 of sgemm_tutorial choose two more kernels, for vectors and pairs of them,
-which are up to twice as quick; 52 choose one for a small C with a long K, which takes a ninth less time there. 300 of
-the lab read launches in host code as C++ has them, say what is wrong with more of other people's products, and take
-transposed matrices and sizes under other names.
-Another 169 of ptxsim tell other people what their kernels do wrong: 97 follow the values that a shuffle leaves
-undefined, 40 take structs with the addresses of arrays, and the others name read-only arrays, misaligned places, and
-what loops and races lack.
-Another 100 of ptxsim take other people's sources as nvcc does: annotations in macros, variables of the host, aligned
-structs, classes that kernels use, and shared memory of functions. And 33 have it find no race where an mbarrier or
-a fence orders shared memory, and take atomics in clusters, hints for caches, and tokens that nobody reads.
+What each has beyond the least that the book needs, and what for:
+
+- ptxsim: 1,700 for other people's kernels: calls and local memory, functions of floats, atomics, collectives of partial
+  warps, named barriers, races in other orders of execution, sources read as nvcc reads them, and words for what such
+  kernels do wrong. 190 for speed: it remembers what a pattern of addresses costs, does consecutive plain arithmetic as
+  one step, and multiplies on tensor cores in float32 and int32, without what lies beyond a matrix's edges.
+- sgemm_tutorial: 220 for 22, which chooses among its tiles and four other kernels, copies A and B where it must, lets
+  launches overlap and writes 16 bits too. 70 notice that a file has changed without looking at each file at each call,
+  which was up to half of a call's time. 24 have 21 hand over to 13 what 13 does more quickly.
+- lab: 308 judge results against float64; they have moved here from sgemm_tutorial, which needs no verdict to launch.
+  750 read other people's launches and say what is wrong with their products. 400 are figures, tables and assertions of
+  chapters, instead of hidden cells. 150 for what a power limit does, 150 for any number of GPUs and hosts, 110 for
+  22's chapter, recordings and search, 56 for the multiprocessors' own clock, 25 for the hardware's counters.
 """
 MODULES_MOST = {"sgemm_tutorial": 22}
 WORDS, WORDS_OF_A_PAGE, WORDS_BEFORE_EXERCISES = 59_050, 1_950, 1_500

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lab import check, correctness, suite
 from lab.correctness import Case, cases, excess, judged
-from sgemm_tutorial import CATALOGUE, ArgumentError, DeviceError, Kernel, find, gpu, kernel_from, matrices
+from sgemm_tutorial import CATALOGUE, ArgumentError, DeviceError, Kernel, find, kernel_from
 from sgemm_tutorial.families import autotuned
 from sgemm_tutorial.operands import FP32
 from tools.mutants import instances
@@ -190,16 +190,6 @@ def test_subnormal_halfs_count_as_tensor_cores_align_them():
     assert not (excess(np.array([[1e-12]]), zero, B, zero, 1.0, 0.0) <= 1).all()
 
 
-def test_matrices_are_normal_and_the_same_each_time():
-    A, B = matrices(50, 60, 70, seed=3, on_gpu=False)
-    again, _ = matrices(50, 60, 70, seed=3, on_gpu=False)
-    other, _ = matrices(50, 60, 70, seed=4, on_gpu=False)
-    assert (A.shape, B.shape, A.dtype, B.dtype) == ((50, 70), (70, 60), np.float32, np.float32)
-    assert np.array_equal(A, again) and not np.array_equal(A, other)
-    assert abs(A.mean()) < 0.1 and abs(A.std() - 1) < 0.1
-    assert A[0, :2] == pytest.approx([2.41715, 0.14276257])
-
-
 @pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
 def test_every_kernel_passes_its_suite(kernel, share_runs):
     result = suite(kernel, on_gpu=False)
@@ -370,13 +360,6 @@ def test_a_broken_kernel_fails_with_a_reason(name, tmp_path):
         (lambda: suite(None), "kernel: got None, needs"),
         (lambda: check("01", 1, 1, 1, last_tile=True, shift=1), "last_tile: got True, needs a Kernel on the simulator"),
         (lambda: check("01", 1, 1, 1, on_gpu=True, last_tile=True), "last_tile: got True, needs a Kernel on the sim"),
-        (lambda: matrices(-1, 2, 3), "M: got -1, needs 0 or more"),
-        (lambda: matrices(1, 2, "3"), "K: got str '3', needs a whole number, 0 or more"),
-        (lambda: matrices(1, 2, 3, seed=-5), "seed: got -5, needs 0 or more"),
-        (
-            lambda: matrices(1, 2, 3, types="FP16"),
-            "types: got 'FP16', needs Types: one of operands.FP32, FP64, FP16 and BF16",
-        ),
     ],
 )
 def test_bad_arguments(call, text):
@@ -385,10 +368,6 @@ def test_bad_arguments(call, text):
 
 
 def test_what_this_machine_lacks(monkeypatch):
-    if not gpu.available():
-        with pytest.raises(DeviceError, match="no GPU"):
-            matrices(1, 1, 1, on_gpu=True)
-
     def full(*_, **__):
         raise OSError("no space left")
 
