@@ -154,6 +154,7 @@ def test_every_public_name_is_described(pages):
     for name in sg.__all__:
         public = getattr(sg, name)
         assert f"module-{public.__name__}" in described if isinstance(public, ModuleType) else name in objects, name
+    assert {"lab.check", "lab.suite", "module-lab.correctness"} <= set(pages["api.html"].anchors)
 
 
 def test_pages_have_titles_of_their_own(pages):
