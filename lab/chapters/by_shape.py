@@ -16,7 +16,7 @@ from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
 from ..draw import Figure, lines
-from ..experiments import anatomy, banks, profiles, tune
+from ..experiments import anatomy, profiles, tune
 from ..experiments.ceilings import card
 from ..model.resources import resources
 from ..model.sass import hot_loop, operands, sass
@@ -44,7 +44,7 @@ UNDONE = {
     "3. the remainder first: now a branch chooses": ("remainder last, in a branch of its own", {}),
     "3. the remainder first: now every copy asks": ("remainder last", {}),
     "4. the order of the sums": ("columns in order", {}),
-    "one branch that skips a thread's six copies: now each is turned off": ("copies turned off one by one", {}),
+    "the `if` before a thread's six copies: now each copy has its own": ("copies turned off one by one", {}),
     "four buffers: now three, as in 12": ("", {"STAGES": 3}),
     "a thread's tile of 8 × 16: now 16 × 8, as in 12; one word spills": ("", {"TM": 16, "TN": 8}),
     "tiles in bands: now row by row, as in 12": ("tiles row by row", {}),
@@ -52,6 +52,15 @@ UNDONE = {
     "the same, with 12's thread's tile and buffers": ("all four as in 12", {"TM": 16, "TN": 8, "STAGES": 3}),
 }
 """Variants of 13 by what is undone in them: their labels and parameters."""
+STATES = {
+    "from an instruction to the next": (profiles.BETWEEN,),
+    "waits for shared memory, barrier": (profiles.SHARED, profiles.BARRIER),
+    "dispatch: the warp is ready, but held back": (profiles.DISPATCH,),
+    "fixed latency: it waits for the result of arithmetic": ("state: fixed latency",),
+    "another warp was chosen": ("state: another warp was chosen",),
+    "waits for L2 or DRAM": (profiles.L2,),
+}
+"""All cycles of a warp, and states in which it spends them."""
 LONG = 0.02
 """The ms from which a random product counts as long."""
 
@@ -201,15 +210,16 @@ def ranges() -> Table:
 def loop_alone() -> dict[int, float]:
     """Return by M = N = K how much longer 12 takes than 13 with 12's tile in 12's division, a share for each SM.
 
-    Only sizes count at which the search timed this way carefully.
+    Only sizes count that tiles fill evenly, and at which the search timed this way carefully.
     """
-    return {n: before()[n, n, n].ms / ms - 1 for n in SIZES if (ms := in_way(n, card().sms))}
+    even = [n for n in SIZES if n % 256 == 0]
+    return {n: before()[n, n, n].ms / ms - 1 for n in even if (ms := in_way(n, card().sms))}
 
 
-def covered(kernel: Kernel) -> int:
-    """Return the least number of FFMAs between a read of fragments and the first that uses one, in the hot loop."""
+def covers(kernel: Kernel | str) -> list[int]:
+    """Return the FFMAs between each read of fragments and its first use, in the hot loop, the fewest first."""
     loop = hot_loop(sass(kernel))
-    return min(
+    return sorted(
         next(n for n, of in enumerate(operands(loop[at:] + loop[:at])) if {*of.sources} & {*range(first, first + 4)})
         for at, read in enumerate(loop)
         if read.opcode == "LDS.128"
@@ -217,20 +227,32 @@ def covered(kernel: Kernel) -> int:
     )
 
 
+def short(kernel: Kernel) -> int:
+    """Return how many of these reads have fewer than 16 FFMAs."""
+    return sum(between < 16 for between in covers(kernel))
+
+
 @lru_cache
-def undone() -> dict[str, Point]:
-    """Return the times at 4096 of these and of 12 itself."""
+def undone() -> dict[str, tuple[Kernel, Point]]:
+    """Return these variants and 12 itself, with their times at 4096."""
     variants = {name: find_variant("13", label, **more) for name, (label, more) in UNDONE.items()}
-    timed = {name: recorded(of, [4096], "variants").points[0] for name, of in variants.items()}
-    return timed | {"12 itself, all in shares; another recording": before()[4096, 4096, 4096]}
+    timed = {name: (of, recorded(of, [4096], "variants").points[0]) for name, of in variants.items()}
+    return timed | {"12 itself; another recording": (find("12"), before()[4096, 4096, 4096])}
 
 
 def loops() -> Table:
-    """Return what each of them costs."""
-    timed = undone()
-    least = timed["nothing"].ms
-    rows = [(name, f"{of.ms:.3f}", f"{round(of.ms / least - 1, 3) + 0.0:+.1%}") for name, of in timed.items()]
-    return Table(("undone in 13", "ms", "longer than 13"), rows, f"M = N = K = 4096, {card().name}")
+    """Return what each of them costs, and what the compiler made of it."""
+    least, way = undone()["nothing"][1].ms, found()[4096, 4096, 4096].expected
+    rows = [
+        (name, f"{at.ms:.3f}", f"{round(at.ms / least - 1, 3) + 0.0:+.1%}", short(of), one_bank(of))
+        for name, (of, at) in undone().items()
+    ]
+    return Table(
+        ("undone in 13", "ms", "longer than 13", "short reads, of 48", "clashing FFMAs, of 1,024"),
+        rows,
+        f"M = N = K = 4096, {card().name}",
+        f"12 in {card().sms} shares, all others as the model divides: {way.whole} whole tiles and {way.shares} shares.",
+    )
 
 
 def one_bank(kernel: Kernel) -> int:
@@ -238,37 +260,20 @@ def one_bank(kernel: Kernel) -> int:
     return sum(len(read) > 1 and len({name % 2 for name in read}) == 1 for read in reads(kernel))
 
 
-def beside() -> dict[str, list[int | float]]:
-    """Return what the compiler made of the loops of 11, 12 and 13, and what was measured of them."""
-    of = {find(name): profiles.measured(find(name)) for name in ("11", "12")} | {
-        RUNG: anatomy.of(RUNG, (4096,) * 3).main.counts
-    }
-    return {
-        "FFMAs of 1,024 that read several registers, all of one bank": [one_bank(kernel) for kernel in of],
-        "cycles from a warp's FFMA to its next, alone": [2 * banks.cycles(banks.LOOP, 2, kernel) for kernel in of],
-        "instructions at 4096, millions": [counts["all"] / 1e6 for counts in of.values()],
-        "cycles from a warp's instruction to its next": [counts[profiles.BETWEEN] for counts in of.values()],
-        **{
-            f"of these, {state}{meaning}": [counts[f"state: {state}"] for counts in of.values()]
-            for state, meaning in {
-                "issued": "",
-                "dispatch": ": the warp is ready, but held back",
-                "fixed latency": ": it waits for the result of arithmetic",
-                **dict.fromkeys(
-                    ("waits for shared memory", "barrier", "another warp was chosen", "waits for L2 or DRAM"), ""
-                ),
-            }.items()
-        },
-    }
+def beside() -> dict[str, tuple[float, float]]:
+    """Return the cycles from an instruction of a warp to its next, in 12 and 13: all, and those of some states."""
+    both = profiles.measured(find("12")), anatomy.of(RUNG, (4096,) * 3).main.counts
+    cycles = {name: [sum(map(of.get, states)) for of in both] for name, states in STATES.items()}
+    return cycles | {"issued, and all others": [2 * of[0] - sum(of) for of in zip(*cycles.values(), strict=True)]}
 
 
 def compared() -> Table:
     """Return the same as a table."""
-    return Table(
-        ("", "11", "12", "13"),
-        [(name, *(f"{each:,.{0 if each > 3 else 2}f}" for each in of)) for name, of in beside().items()],
-        card().name,
-    )
+    rows = [(name, *(f"{n:.2f}" for n in of), f"{round(of[0] - of[1], 2) + 0.0:+.2f}") for name, of in beside().items()]
+    way = found()[4096, 4096, 4096].best
+    assert [way.whole + way.shares, 1, 1] == anatomy.of(RUNG, (4096,) * 3).main.grid
+    note = f"12 in {card().sms} shares, 13 as its search divides: {way.whole} whole tiles and {way.shares} shares."
+    return Table(("a warp's cycles", "12", "13", "12 − 13"), rows, f"M = N = K = 4096, {card().name}", note)
 
 
 def tiles() -> Figure:
@@ -295,45 +300,51 @@ def squares() -> Figure:
 
 def loop_figures() -> dict[str, str]:
     """Return the figures in the sentences of the page on 13's loop, after checking what they say."""
-    sizes, times, code = loop_alone(), [*undone().values()], hot_loop(sass(RUNG))
-    _, fragments, barrier, branch, asks, order, copies, buffers, tile, bands, every, alike, twelve = (
-        of.ms / times[0].ms - 1 for of in times
-    )
+    sizes, (kernels, times) = loop_alone(), zip(*undone().values(), strict=True)
+    costs = dict(zip(UNDONE, (of.ms / times[0].ms - 1 for of in times), strict=False))
+    _, ahead, barrier, branch, _, order, edit, buffers, tile, bands, every, alike = costs.values()
     span = max(max(own) / min(own) - 1 for of in times[:-1] for own in [of.processes[0].own.ms])
-    control, in_order = [of.cublas_ms for of in times[:-1]], one_bank(find_variant("13", "columns in order"))
-    one, ffma, instructions, between, _, dispatch, *_ = beside().values()
-    factors, (eleven, late) = [of[1] / of[2] for of in (instructions, between)], [of - between[2] for of in between[:2]]
-    cycles = profiles.measured(find("12"))["SM cycles"] / anatomy.of(RUNG, (4096,) * 3).main.counts["SM cycles"]
-    singly, spilled = fragments + barrier + branch + order, resources(find_variant("13", "", TM=16, TN=8))
-    assert 4096 not in sizes and len(operands(code)) == 1024 and max(control) / min(control) - 1 < 0.001
-    assert barrier > fragments > copies > asks > branch > order > 2 * span > span > 5 * max(abs(buffers), abs(bands))
-    assert singly > 1.5 * every > 2 * twelve and 50 * one[2] < in_order < one[1] and abs(alike - every) < span < tile
-    assert (
-        covered(RUNG) > 60
-        and not covered(find_variant("13", "fragments of this k"))
-        and 0 < cycles - factors[0] * factors[1] < 0.006
+    control, few = [of.cublas_ms for of in times[:-1]], [short(of) for of in kernels]
+    cycles, shared, dispatch, fixed, *_ = (of[0] - of[1] for of in beside().values())
+    jumps, starts = (
+        [[of.text[0] for of in hot_loop(sass(k)) if name in of.text] for k in kernels[:7:6]]
+        for name in ("BRA", "LDGSTS")
     )
+    assert [n % 256 for n in sizes] == [0] * len(sizes) and len(operands(hot_loop(sass(RUNG)))) == 1024
+    assert {len(covers(of)) for of in kernels} == {48} and max(control) / min(control) - 1 < 0.001
+    assert barrier > ahead > edit > 0.06 and order > 2 * span > span > 5 * max(abs(buffers), abs(bands))
+    assert {name for name, cost in costs.items() if cost > 0.06} | {[*UNDONE][8]} == {
+        name for name, reads in zip(UNDONE, few, strict=False) if reads
+    }
     assert (
-        spilled.spill_store_bytes == 4
-        and (ffma[1] / ffma[2] - 1 > twelve and one[0] < in_order / 10 and ffma[0] / ffma[2] < 1.025)
-        and (0.45 < (dispatch[1] - dispatch[2]) / late < 0.55 and dispatch[0] < dispatch[2])
-        and 0.4 < eleven / late < 0.6
+        tile < 0.06
+        and resources(kernels[8]).spill_store_bytes == 4
+        and (jumps, starts) == ([["@"]] * 2, [["@"] * 6] * 2)
     )
+    assert ahead + barrier + branch + order > 1.5 * every and abs(alike - every) < span
+    assert (
+        few[-1] < min(few[-3:-1]) / 3
+        and one_bank(kernels[5]) > 0.85 * one_bank(kernels[-1])
+        and min(every, alike) > times[-1].ms / times[0].ms - 1 + 0.05
+    )
+    assert 0.45 < dispatch / cycles < 0.55 and shared < cycles / 4 and 2 * shared > 0 and fixed > cycles / 3
     return {
         "same": str(len(sizes)),
         "same sizes": f"{min(sizes):,} to {max(sizes):,}",
         "same gains": f"{min(sizes.values()):.1%} to {max(sizes.values()):.1%}",
-        "covered": str(covered(RUNG)),
-        "clashing": str(one[2]),
-        "in order": str(in_order),
+        "covered": str(min(covers(RUNG))),
+        "clashing": str(one_bank(RUNG)),
+        "in order": str(one_bank(kernels[5])),
+        "order": f"{order:.1%}",
         "span": f"{span:.1%}",
-        "singly": f"{singly:.0%}",
-        "every": f"{every:.1%}",
-        "product": " · ".join(f"{of:.2f}" for of in factors) + f" = {factors[0] * factors[1]:.2f}",
-        "late": f"{late:.2f}",
-        "alone to 12": f"{ffma[1] - ffma[0]:.2f}",
-        "to 12": f"{between[1] - between[0]:.2f}",
-        "dispatch to 12": f"{dispatch[1] - dispatch[0]:.2f}",
+        "edit": f"{edit:.1%}",
+        "edit short": str(few[6]),
+        "every short": str(few[-3]),
+        "twelve short": str(few[-1]),
+        "cycles": f"{cycles:.2f}",
+        "shared": f"{shared:.2f}",
+        "dispatch": f"{dispatch:.2f}",
+        "fixed": f"{fixed:.2f}",
     }
 
 
