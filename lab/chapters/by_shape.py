@@ -44,7 +44,7 @@ UNDONE = {
     "3. the remainder first: now a branch chooses": ("remainder last, in a branch of its own", {}),
     "3. the remainder first: now every copy asks": ("remainder last", {}),
     "4. the order of the sums": ("columns in order", {}),
-    "the `if` before a thread's six copies: now each copy has its own": ("copies turned off one by one", {}),
+    "the if before a thread's six copies: now each copy has its own": ("copies turned off one by one", {}),
     "four buffers: now three, as in 12": ("", {"STAGES": 3}),
     "a thread's tile of 8 × 16: now 16 × 8, as in 12; one word spills": ("", {"TM": 16, "TN": 8}),
     "tiles in bands: now row by row, as in 12": ("tiles row by row", {}),
@@ -302,7 +302,7 @@ def loop_figures() -> dict[str, str]:
     """Return the figures in the sentences of the page on 13's loop, after checking what they say."""
     sizes, (kernels, times) = loop_alone(), zip(*undone().values(), strict=True)
     costs = dict(zip(UNDONE, (of.ms / times[0].ms - 1 for of in times), strict=False))
-    _, ahead, barrier, branch, _, order, edit, buffers, tile, bands, every, alike = costs.values()
+    _, ahead, barrier, branch, asks, order, edit, buffers, tile, bands, every, alike = costs.values()
     span = max(max(own) / min(own) - 1 for of in times[:-1] for own in [of.processes[0].own.ms])
     control, few = [of.cublas_ms for of in times[:-1]], [short(of) for of in kernels]
     cycles, shared, dispatch, fixed, *_ = (of[0] - of[1] for of in beside().values())
@@ -312,8 +312,10 @@ def loop_figures() -> dict[str, str]:
     )
     assert [n % 256 for n in sizes] == [0] * len(sizes) and len(operands(hot_loop(sass(RUNG)))) == 1024
     assert {len(covers(of)) for of in kernels} == {48} and max(control) / min(control) - 1 < 0.001
-    assert barrier > ahead > edit > 0.06 and order > 2 * span > span > 5 * max(abs(buffers), abs(bands))
-    assert {name for name, cost in costs.items() if cost > 0.06} | {[*UNDONE][8]} == {
+    assert barrier > ahead > max(branch, asks, edit) and min(branch, order) > 2 * span > span > 5 * max(
+        abs(buffers), abs(bands)
+    )
+    assert {*sorted(costs, key=costs.get)[-6:], [*UNDONE][8]} == {
         name for name, reads in zip(UNDONE, few, strict=False) if reads
     }
     assert (
@@ -321,13 +323,12 @@ def loop_figures() -> dict[str, str]:
         and resources(kernels[8]).spill_store_bytes == 4
         and (jumps, starts) == ([["@"]] * 2, [["@"] * 6] * 2)
     )
-    assert ahead + barrier + branch + order > 1.5 * every and abs(alike - every) < span
     assert (
         few[-1] < min(few[-3:-1]) / 3
         and one_bank(kernels[5]) > 0.85 * one_bank(kernels[-1])
         and min(every, alike) > times[-1].ms / times[0].ms - 1 + 0.05
     )
-    assert 0.45 < dispatch / cycles < 0.55 and shared < cycles / 4 and 2 * shared > 0 and fixed > cycles / 3
+    assert 0.45 < dispatch / cycles < 0.55 and 0 < shared < cycles / 4 and fixed > cycles / 3
     return {
         "same": str(len(sizes)),
         "same sizes": f"{min(sizes):,} to {max(sizes):,}",

@@ -11,7 +11,7 @@ from ..experiments.ceilings import card
 from ..records.shapes import SHAPES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point
-from .by_shape import drawn, found, raced, settings
+from .by_shape import divided, drawn, found, raced, settings
 
 ROWS = {
     "M·N·K below 300 million": lambda M, N, K: M * N * K < 3e8,
@@ -82,11 +82,13 @@ def likely() -> Table:
 def figures() -> dict[str, str]:
     """Return the figures in the page's sentences, by name, after checking what they say."""
     of, every = odds(), [point.percent_of_searched for point in drawn()]
+    large = [share for shares in [*of.values()][1:] for share in shares]
     late = [losses(each) / len(each) for each in of.values()]
     short, one = [*of.values()][2], [size for size in SHAPES if GROUPS["K = 1"](*size)]
     alone = [found()[at.size].expected_ms > at.ms * at.percent_of_searched / 100 for at in map(raced().get, SHAPES)]
     assert late[2] > 0.75 and 0.4 < late[3] < 0.5 and max(late[0], late[1], late[4]) < 1 / 3 and median(short) > 95
     assert len(lost()) == 10 and [at.size for at in lost() if at.percent_of_searched > 98] == [(2048, 2047, 2048)]
+    assert divided(found()[256, 256, 65536].best) == "128×256, 0 + 132"
     assert sum(alone) > 3 * len(lost()) and max(len(found()[size].tried) for size in SHAPES) == 60
     return {
         "shapes": str(len(SHAPES)),
@@ -94,6 +96,7 @@ def figures() -> dict[str, str]:
         "settings": str(len(settings())),
         "random": f"{len(every):,}",
         "behind": str(losses(every)),
+        "large": f"{losses(large)} of {len(large)}",
         "short": f"{losses(short)} of {len(short)}",
         "spread": f"{max(raced()[size].ms / found()[size].ms for size in one) - 1:.0%}",
     }
