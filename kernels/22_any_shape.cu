@@ -1,16 +1,16 @@
-// 22 · Any shape: 20's clusters of blocks that stay, with 12's equal shares, in tiles from 64 × 32 to 128 × 256.
+// 22 · Any shape: 20's clusters of blocks that stay, with 12's equal shares, in tiles from 64 × 32 to 192 × 192.
 //
 // What changed: tiles of C that don't fill the GPU once more are cut along K into equal shares, one for each cluster, as
-// are all tiles where there are only a few. The parts of a tile's sum meet in a workspace, warp by warp. Sums go to C
-// through shared memory, so that C's rows may begin anywhere; none are written late. wgmma's descriptions are computed
-// in uniform registers. The next launch sets itself up while this one ends.
+// are all tiles where there are only a few. The parts of a tile's sum go to a workspace, and a second launch adds them
+// (add_parts.cu). Sums go to C through shared memory, so that C's rows may begin anywhere; none are written late. wgmma's
+// descriptions are computed in uniform registers. The next launch sets itself up while this one ends.
 //
 // CLUSTER: as in 20. BLOCKS: on an SM at a time. BITS: of an element of C, 32 for float, 16 for T. The other parameters are
 // 19's, and where a tile has 64 rows one warp is enough to fetch. The first `shared` of a cluster's tiles are cut into
 // shares. `rows` of A are fetched for a tile: fewer than BM where A has fewer. A group of `group` rows of tiles is walked
 // column by column, to suit L2.
 #include "equal_shares.cuh"
-#include "narrow.cuh"                                  // wgmma for tiles 32, 64 and 160 columns wide
+#include "narrow.cuh"                                  // wgmma for tiles 32, 64, 96 and 160 columns wide
 #include "overlap.cuh"
 #include "patch.cuh"
 
@@ -18,7 +18,7 @@ template <typename T, int BM, int BN, int BK, int WM, int WN, int STAGES, int TH
 __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, BLOCKS)
 any_shape(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Result<T, BITS>* C,
           const __grid_constant__ TensorMap mapA, const __grid_constant__ TensorMap mapB,
-          float* workspace, unsigned* arrived, unsigned shared, unsigned rows, unsigned group)
+          float* workspace, unsigned shared, unsigned rows, unsigned group)
 {
     constexpr int row = 64;                                // elements in 128 bytes, a row of a box
     constexpr int boxes = (BN + row - 1) / row;            // of B, side by side
@@ -27,7 +27,8 @@ any_shape(int M, int N, int K, float alpha, const T* A, const T* B, float beta, 
     constexpr unsigned atom = 8 * row * sizeof(T);         // bytes of eight rows, among which chunks are swizzled
     static_assert(BK == row && WM == 16 && WN == BN && BM % 64 == 0, "four warps share 64 rows of C");
     constexpr bool many = BM > 64;                         // warps: then those that fetch give registers away
-    constexpr int spare = many || BLOCKS > 1 ? 64 : 128;   // registers for other parts of a sum
+    constexpr int kept = BM > 128 ? 32 : 40;               // registers of a thread that fetches; the others share the rest
+    constexpr int taken = (65536 / THREADS / 8 * 8 * THREADS - 128 * kept) / workers / 8 * 8;
     static_assert(THREADS == workers + (many ? 128 : 32), "one warp fetches; only four warps can give registers away");
     static_assert(STAGES > 2, "one pair of tiles arrives while two are multiplied");
     extern __shared__ __align__(1024) T memory[];
@@ -44,9 +45,8 @@ any_shape(int M, int N, int K, float alpha, const T* A, const T* B, float beta, 
     if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
     Work work((unsigned(K) + BK - 1) / BK, K > 0 ? shared : 0, tilesM * tilesN, cluster, gridDim.x / CLUSTER);
     auto corner = [&](unsigned tile) -> Corner {           // where this block's part of a cluster's tile begins
-        const unsigned first = tile / (group * tilesN) * group, inside = tile % (group * tilesN);
-        const unsigned height = min(tilesM - first, group);
-        return {(first + inside % height) * size_t(high) + rank * BM, inside / height * size_t(BN)};
+        const Spot at = spot(tile, tilesM, tilesN, group);
+        return {at.down * size_t(high) + rank * BM, at.across * size_t(BN)};
     };
 
     if (threadIdx.x == 0) {
@@ -69,7 +69,7 @@ any_shape(int M, int N, int K, float alpha, const T* A, const T* B, float beta, 
     Piece piece;
     unsigned step = 0;                                     // pairs of tiles so far, for all pieces
     if (warp >= workers / 32) {
-        if constexpr (many) give_registers<40>();
+        if constexpr (many) give_registers<kept>();
         if (threadIdx.x > workers) return;
         constexpr int part = BK / CLUSTER;                 // rows of B that this block fetches, for all of its cluster
         auto wait_for_room = [&] {
@@ -97,7 +97,7 @@ any_shape(int M, int N, int K, float alpha, const T* A, const T* B, float beta, 
         return;
     }
 
-    if constexpr (many) take_registers<232>();
+    if constexpr (many) take_registers<taken>();
     auto let_go = [&](unsigned step) {                     // tells all who fill this stage that this warp has read it
         if constexpr (CLUSTER == 1) {
             if (lane == 0) empty[step % STAGES].arrive();
@@ -127,10 +127,11 @@ any_shape(int M, int N, int K, float alpha, const T* A, const T* B, float beta, 
         Corner here = corner(piece.tile);
         here.row += warp * WM;
         if (here.row >= M) continue;                       // all of the warp's rows are past the end of C
-        constexpr int warps = CLUSTER * workers / 32;      // of a cluster
-        const unsigned place = rank * (workers / 32) + warp;
-        if (work.is_part(piece) && !work.meet<spare>(acc, piece, warps, place, workspace, arrived)) continue;
-        Patch(patches + warp * Patch::floats).write(acc, here, M, N, alpha, beta, C);
+        const Patch patch(patches + warp * Patch::floats);
+        if (work.is_part(piece)) {                         // of a sum that the next launch adds up
+            float* const part = workspace + work.place(work.share, piece.tile) * (high * BN);
+            patch.write(acc, {rank * BM + warp * WM, 0}, high, BN, 1.0f, 0.0f, part);
+        } else patch.write(acc, here, M, N, alpha, beta, C);
         __syncwarp();                                      // lanes part where C ends, and wgmma wants whole warps
     }
 }

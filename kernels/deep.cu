@@ -1,13 +1,12 @@
 // Not a rung: 22's way for a small C with a long K. The blocks of a cluster share a tile of C: each multiplies a part of K.
 //
-// Their sums meet in shared memory, which all blocks of a cluster can read: each block adds a part of the tile. So no block
-// adds all of it alone, as the last to come does in 22. Where clusters are too small, several of them share a tile, in
-// `parts`: sums of clusters meet in a workspace, and of the blocks with the same part of a tile the last to come adds it.
+// Their sums meet in shared memory, which all blocks of a cluster can read: each block adds a part of the tile. So there is
+// no workspace, and no second launch, as after 22's shares.
 //
 // SPLIT: blocks of a cluster. One warp fetches, whatever the tile; the other parameters are 22's.
-#include "narrow.cuh"                                  // wgmma for tiles 32, 64 and 160 columns wide
+#include "four.cuh"
+#include "narrow.cuh"                                  // wgmma for tiles 32, 64, 96 and 160 columns wide
 #include "overlap.cuh"
-#include "result.cuh"
 
 // Reads what another block of the cluster has where `here` is in this one.
 __device__ float4 load_from(unsigned block, const float4* here)
@@ -19,16 +18,10 @@ __device__ float4 load_from(unsigned block, const float4* here)
     return four;
 }
 
-__device__ void operator+=(float4& sum, const float4& four)
-{
-    sum = {sum.x + four.x, sum.y + four.y, sum.z + four.z, sum.w + four.w};
-}
-
 template <typename T, int BM, int BN, int BK, int WM, int WN, int STAGES, int THREADS, int SPLIT, int BITS>
 __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS)
 deep(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Result<T, BITS>* C,
-     const __grid_constant__ TensorMap mapA, const __grid_constant__ TensorMap mapB,
-     float* workspace, unsigned* arrived, unsigned parts)
+     const __grid_constant__ TensorMap mapA, const __grid_constant__ TensorMap mapB)
 {
     constexpr int row = 64;                                // elements in 128 bytes, a row of a box
     constexpr int boxes = (BN + row - 1) / row;            // of B, side by side
@@ -45,16 +38,14 @@ deep(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Resul
     float4 (&sums)[BM][pitch] = *reinterpret_cast<float4 (*)[BM][pitch]>(memory);
     Barrier* full = reinterpret_cast<Barrier*>(memory + STAGES * (tileA + tileB));  // wait for a stage's bytes
     Barrier* empty = full + STAGES;                        // and these until no warp reads the stage
-    __shared__ bool last;                                  // whether this block adds the parts
 
-    const unsigned rank = blockIdx.x % SPLIT, cluster = blockIdx.x / SPLIT, part = cluster % parts;
-    const unsigned tile = cluster / parts, tilesM = (unsigned(M) + BM - 1) / BM;
+    const unsigned rank = blockIdx.x % SPLIT, tile = blockIdx.x / SPLIT, tilesM = (unsigned(M) + BM - 1) / BM;
     const size_t row0 = tile % tilesM * size_t(BM), col0 = tile / tilesM * size_t(BN);
     const unsigned rows = min(unsigned(BM), (unsigned(M) + 7) / 8 * 8);  // of A that are fetched for a tile
     const unsigned warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
     if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
-    const unsigned steps = (unsigned(K) + BK - 1) / BK, shares = parts * SPLIT, share = part * SPLIT + rank;
-    const unsigned begin = size_t(steps) * share / shares, end = size_t(steps) * (share + 1) / shares;
+    const unsigned steps = (unsigned(K) + BK - 1) / BK;    // below 2²⁵: eight times as many fit into 32 bits
+    const unsigned begin = steps * rank / SPLIT, end = steps * (rank + 1) / SPLIT;
 
     if (threadIdx.x == 0) {
         prefetch(mapA);
@@ -111,22 +102,6 @@ deep(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Resul
 
     const unsigned fours = min(size_t(BM), M - row0) * across, columns = min(size_t(BN), N - col0);
     const unsigned first = rank * THREADS + threadIdx.x, stride = SPLIT * THREADS;
-    const bool aligned = N * sizeof(Result<T, BITS>) % 16 == 0 && size_t(C) % 16 == 0;
-    auto write = [&](unsigned m, unsigned n, float4 sum) {
-        struct alignas(4 * sizeof(Result<T, BITS>)) Four { Result<T, BITS> of[4]; } four;
-        Result<T, BITS>* const to = C + (row0 + m) * N + col0 + n * 4;
-        const float of[4] = {sum.x, sum.y, sum.z, sum.w};
-        auto put = [&](Result<T, BITS>& c, float sum) {
-            c = Result<T, BITS>(beta != 0.0f ? fmaf(alpha, sum, beta * float(c)) : alpha * sum);
-        };
-        if (aligned) {
-            if (beta != 0.0f) four = *reinterpret_cast<const Four*>(to);
-            for (int j = 0; j < 4; ++j) put(four.of[j], of[j]);
-            *reinterpret_cast<Four*>(to) = four;
-        } else
-            for (int j = 0; j < 4 && n * 4 + j < columns; ++j) put(to[j], of[j]);
-    };
-    float4* const theirs = reinterpret_cast<float4*>(workspace) + size_t(tile) * parts * (BM * across);
     for (unsigned i = first; i < fours; i += stride) {     // this block's part of the tile, four sums to a thread
         const unsigned m = i / across, n = i % across;
         if (n * 4 >= columns) continue;
@@ -135,24 +110,7 @@ deep(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Resul
         for (int block = 0; block < SPLIT; ++block) of[block] = load_from(block, &sums[m][n]);
         #pragma unroll
         for (int block = 0; block < SPLIT; ++block) sum += of[block];  // in order of k
-        if (parts == 1) write(m, n, sum);
-        else theirs[part * (BM * across) + i] = sum;
-    }
-    if (parts > 1) {
-        __syncthreads();                                   // a part is counted once all threads have left theirs
-        if (threadIdx.x == 0) {
-            unsigned* const ticket = arrived + tile * SPLIT + rank;
-            last = __nv_atomic_fetch_add(ticket, 1u, __NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_DEVICE) == parts - 1;
-            if (last) *ticket = 0;                         // for the next launch
-        }
-        __syncthreads();                                   // and parts are read once all are counted
-        for (unsigned i = first; i < fours && last; i += stride) {
-            if (i % across * 4 >= columns) continue;
-            float4 sum = {};
-            #pragma unroll 8
-            for (unsigned p = 0; p < parts; ++p) sum += theirs[p * (BM * across) + i];
-            write(i / across, i % across, sum);
-        }
+        write(C + (row0 + m) * N + col0 + n * 4, sum, columns - n * 4, aligned(C, N), alpha, beta);
     }
     cluster_barrier();                                     // no block ends while another reads its sums
 }

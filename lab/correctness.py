@@ -46,7 +46,7 @@ from sgemm_tutorial.errors import ArgumentError, DeviceError, SimulationFault
 from sgemm_tutorial.inputs import draw
 from sgemm_tutorial.kernel import TILES, Kernel
 from sgemm_tutorial.launch import SIMULATOR, Family, Launch, trial
-from sgemm_tutorial.operands import ALIGNMENT, BF16, FP16, FP32, SPLIT, Problem, Types, natural, types_of
+from sgemm_tutorial.operands import ALIGNMENT, BF16, FP16, FP32, FP64, SPLIT, Problem, Types, natural
 from sgemm_tutorial.table import Table, Tabular
 
 IN_MEMORY = "/dev/shm"  # where Linux keeps files that take no disk, and so no time either
@@ -260,7 +260,7 @@ def excess(got: Any, A: Any, B: Any, C: Any, alpha: float, beta: float, types: T
         and differ in kind (NaN, +∞, −∞). Where the type of the sums may overflow on the way, any
         non-finite result is as good as another.
     """
-    types = types or types_of(A.dtype)
+    types = types or next(types for types in (FP32, FP64, FP16, BF16) if types.operand == A.dtype)
     K = A.shape[1] if alpha != 0 else 0
     limits, stored = np.finfo(types.scalar), ml_dtypes.finfo(types.result)
     n = (K + 2) * types.roundoff

@@ -17,7 +17,7 @@ from ptxsim import ALIGNMENT, MAP_BYTES, TensorMap
 
 from .compiler import Binary, Instance, build
 from .errors import ArgumentError, DeviceError
-from .launch import Division, Launch, Place
+from .launch import Division, Launch, Place, nothing
 from .operands import BF16, FP16, FP32, Problem
 
 GRID_MAX = (2**31 - 1, 65_535, 65_535)  # blocks along each dimension of a grid, every GPU since Kepler
@@ -106,13 +106,15 @@ def launcher(launch: Launch, problem: Problem) -> Callable[[], None]:
     if family.zeroed and problem.fresh_C:
         problem.C.fill(0)
     start = partial(_overlapping, function) if family.overlaps else function
-    if not counts:
+    if not counts and copy is nothing:
         return lambda: start(grid, block, values, shared)
-    device = launch.place.device
+    device, finish = launch.place.device, family.finish(launch, problem)
 
     def run() -> None:
         copy()
-        start(grid, block, (*values, *_scratch(division, device), *counts), shared)
+        scratch = _scratch(division, device)[: len(family.scratch)] if counts else ()
+        start(grid, block, (*values, *scratch, *counts), shared)
+        finish(*scratch)
 
     return run
 
@@ -211,10 +213,15 @@ def encode(tensor: TensorMap, driver: Any) -> np.void:
     return memory[start : start + MAP_BYTES].copy().view(ENCODED)[0]
 
 
-def queue(instance: Instance, blocks: int, arguments: Mapping[str, Any]) -> Callable[[], None]:
-    """Return a function that queues a launch of a kernel which lets the grids of a stream overlap."""
-    function = load(instance)
-    return lambda: _overlapping(function, (blocks,), (instance.threads,), tuple(arguments.values()), 0)
+def queue(instance: Instance, blocks: int, arguments: Mapping[str, Any]) -> Callable[..., None]:
+    """Return a function that queues a launch of a kernel which lets the grids of a stream overlap.
+
+    What the function is given takes the place of the argument that is None.
+    """
+    function, grid, block, values = load(instance), (blocks,), (instance.threads,), tuple(arguments.values())
+    return lambda given=None: _overlapping(
+        function, grid, block, tuple(given if value is None else value for value in values), 0
+    )
 
 
 _held = threading.local()  # each thread's own, as the default stream may be too

@@ -85,8 +85,8 @@ def trial(shape: tuple[int, int, int], scalars: tuple[float, float], **more: Any
     return dict(zip("MNK", shape, strict=True)) | dict(zip(("alpha", "beta"), scalars, strict=True)) | more
 
 
-def nothing() -> None:
-    """Do nothing, where there is nothing to copy before a launch."""
+def nothing(*_: Any) -> None:
+    """Do nothing, where there is nothing to copy before a launch, or to add after it."""
 
 
 class Family:
@@ -111,6 +111,8 @@ class Family:
     """Cases of the suite beside those that follow from a tile."""
     overlaps = False
     """Whether a launch may begin while the one before it in the stream ends: the kernel waits for that itself."""
+    scratch = ("workspace", "arrived")
+    """Arguments before the counts of a `Division`, where it has any."""
     zeroed = False
     """Whether C is to hold zeros where β = 0, as a kernel that reads it all the same needs."""
 
@@ -148,6 +150,10 @@ class Family:
     def fetchable(self, problem: Problem) -> tuple[Problem, Callable[[], None]]:
         """Return the problem with operands that the kernel can fetch, and what copies to them before each launch."""
         return problem, nothing
+
+    def finish(self, launch: Launch, problem: Problem) -> Callable[..., None]:
+        """Return what is done with a launch's workspace after it."""
+        return nothing
 
     def claimed(self, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return those cases of the suite that a kernel claims to handle: all."""

@@ -74,11 +74,6 @@ def sized(types: Types, bits: int) -> Types:
     return found
 
 
-def types_of(operand: np.dtype) -> Types:
-    """Return the types whose A and B are of that dtype."""
-    return next(types for types in (FP32, FP64, FP16, BF16) if types.operand == operand)
-
-
 IN_CUDA = {"float": FP32, "double": FP64, "half": FP16, "__nv_bfloat16": BF16}
 """Types by what CUDA C++ calls the type of A's and B's elements."""
 

@@ -1,6 +1,6 @@
 """Runs a launch on NumPy arrays, with no GPU: this is the simulator as a back end."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -63,21 +63,26 @@ def run(
         machine.run(launch.grid, blocks, progress)
     except UnsupportedInstruction as error:
         raise UnsupportedInstruction(f"{launch.kernel.path.name}: {error}") from None
-    if blocks is None and launch.division.arrived and arguments["arrived"].any():
-        raise SimulationFault("left behind", launch.kernel.name, "counters in `arrived` that are not zero again")
+    if blocks is None:
+        if launch.division.arrived and arguments["arrived"].any():
+            raise SimulationFault("left behind", launch.kernel.name, "counters in `arrived` that are not zero again")
+        launch.kernel.family.finish(launch, problem)(arguments.get("workspace"))
     return machine
 
 
-def run_instance(instance: Instance, blocks: int, arguments: Mapping[str, Any]) -> None:
-    """Run a kernel that is no matrix product, on NumPy arrays by name: those named "copy…" hold nothing yet."""
-    binary = compiler.build(instance)
-    Machine(
-        parse(binary.ptx, binary.entry),
-        instance.kernel,
-        (instance.threads,),
-        arguments,
-        fresh={name for name in arguments if name.startswith("copy")},
-    ).run((blocks,))
+def queue(instance: Instance, blocks: int, arguments: Mapping[str, Any]) -> Callable[..., None]:
+    """Return a function that runs a kernel which is no matrix product, on NumPy arrays by name.
+
+    What the function is given takes the place of the argument that is None. Arrays named "copy…" hold nothing yet.
+    """
+
+    def run(given: Any = None) -> None:
+        binary, fresh = compiler.build(instance), {name for name in arguments if name.startswith("copy")}
+        values = {name: given if value is None else value for name, value in arguments.items()}
+        program = parse(binary.ptx, binary.entry)
+        Machine(program, instance.kernel, (instance.threads,), values, fresh=fresh).run((blocks,))
+
+    return run
 
 
 def given(launch: Launch, problem: Problem) -> dict[str, Any]:
@@ -90,7 +95,7 @@ def given(launch: Launch, problem: Problem) -> dict[str, Any]:
     arguments = family.arguments_of(problem)
     arguments |= {box.argument: TensorMap(arguments[box.matrix], box.rows, box.columns) for box in launch.boxes}
     if division.counts:
-        arguments["workspace"] = np.full(division.workspace, np.nan, np.float32)
-        arguments["arrived"] = np.zeros(division.arrived, np.uint32)
+        workspace, arrived = np.full(division.workspace, np.nan, np.float32), np.zeros(division.arrived, np.uint32)
+        arguments |= dict(zip(family.scratch, (workspace, arrived), strict=False))
         arguments |= {name: np.uint32(count) for name, count in division.counts.items()}
     return arguments

@@ -207,15 +207,33 @@ Hopeful = tuple[float, int, list[Way]]
 KERNEL = find("13")
 BESIDE = (
     (64, 32, 8, 1, 2),
+    (64, 32, 12, 2, 1),
+    (64, 64, 6, 1, 2),
     (64, 64, 6, 2, 2),
-    (64, 128, 8, 2, 1),
+    (64, 64, 12, 4, 1),
+    (64, 96, 8, 2, 1),
+    (64, 96, 8, 4, 1),
+    (64, 128, 4, 1, 2),
+    (64, 128, 8, 4, 1),
     (64, 192, 6, 2, 1),
-    (64, 224, 5, 1, 1),
     (64, 256, 5, 2, 1),
+    (128, 64, 8, 1, 1),
+    (128, 64, 8, 4, 1),
+    (128, 96, 6, 1, 1),
+    (128, 128, 6, 2, 1),
     (128, 160, 5, 1, 1),
     (128, 192, 5, 1, 1),
-    (128, 224, 4, 1, 1),
+    (128, 192, 5, 4, 1),
     (128, 256, 4, 1, 1),
+    (128, 256, 4, 4, 1),
+    (192, 64, 6, 1, 1),
+    (192, 64, 6, 2, 1),
+    (192, 96, 4, 1, 1),
+    (192, 96, 4, 2, 1),
+    (192, 128, 4, 1, 1),
+    (192, 128, 4, 2, 1),
+    (192, 160, 4, 1, 1),
+    (192, 192, 4, 1, 1),
 )
 """Settings of 22 that are tried besides `any_shape.PACES`: BM, BN, STAGES, CLUSTER and BLOCKS."""
 REGISTERS = 65_536  # of an SM, every GPU since Kepler
@@ -372,9 +390,8 @@ def _ways_on_tensor_cores(
             divisions = any_shape.ways(setting, size, place.multiprocessors)[:DIVISIONS]
         else:
             of = dict(zip(any_shape.DEEP_PARAMETERS, setting, strict=True))
-            parts = {part: any_shape.deep_cost(of, size, part, place.multiprocessors) for part in any_shape.DEEP_PARTS}
-            divisions = sorted((us, 0, part) for part, us in parts.items() if us < float("inf"))[:DIVISIONS]
-        if divisions:
+            divisions = [(any_shape.deep_cost(of, size, place.multiprocessors), 0, 1)]
+        if divisions[0][0] < float("inf"):
             found.append((divisions[0][0], number, [Way(setting, *division) for _, *division in divisions]))
     return found
 
@@ -391,8 +408,8 @@ def _expected_on_tensor_cores(size: Size, place: Place) -> tuple[Way, Kernel]:
 def way_on_tensor_cores(launch: Launch) -> Way:
     """Return the way in which 22, or `any_shape.DEEP`, does what it launches."""
     of, counts = launch.kernel.parameters, launch.division.counts
-    if "parts" in counts:
-        return Way(tuple(of[name] for name in any_shape.DEEP_PARAMETERS), 0, counts["parts"])
+    if not counts:
+        return Way(tuple(of[name] for name in any_shape.DEEP_PARAMETERS), 0, 1)
     return Way(tuple(of[name] for name in any_shape.PARAMETERS), counts["shared"], launch.blocks // of["CLUSTER"])
 
 
@@ -415,7 +432,9 @@ def tensor_plan(sizes: Sequence[Size]) -> Plan:
     kernels |= {tuple(of.values()): any_shape.DEEP.variant(**of) for of in any_shape.DEEP_SETTINGS}
 
     def measure(missing: list) -> Iterator[Tuned]:
-        compile_kernels(kernels.values(), gpu.architecture())
+        own = [each.parameters for each in kernels.values() if "CLUSTER" in each.parameters]
+        adders = {any_shape.adder(of, slices): None for of in own for slices in (1, any_shape.MANY)}
+        compile_kernels([*kernels.values(), *adders], gpu.architecture())
         return map(Search(kernels, list(kernels), gpu.place(), ON_TENSOR_CORES).tune, [size for _, size in missing])
 
     shared = {"settings": [list(setting) for setting in kernels], "inputs": "standard normal, repeated"}

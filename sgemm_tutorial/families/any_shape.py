@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache, partial
+from functools import lru_cache
 from math import ceil, inf, log2
 from typing import Any
 
@@ -26,57 +26,58 @@ from .. import gpu, simulator, tuned
 from ..errors import ArgumentError
 from ..hardware import WARP
 from ..kernel import Kernel
-from ..launch import MULTIPROCESSORS, Box, Division, Family, Place, nothing, trial
+from ..launch import MULTIPROCESSORS, Box, Division, Family, Launch, Place, nothing, trial
 from ..operands import FP16, INT_MAX, Problem
 from .hopper import BOX, Fetched, Persistent
 
 PARAMETERS = ("BM", "BN", "BK", "WM", "WN", "STAGES", "THREADS", "CLUSTER", "BLOCKS")
 """22's template parameters between T and BITS, in the source's order."""
-BK, GROUP, PATCH_BYTES = 64, 1536, 16 * 40 * 4
+BK, GROUP, PATCH_BYTES = 64, 768, 16 * 40 * 4
 """Depth of a multiply step, rows of C in a group, and shared memory of each warp on the way to C."""
 CHUNK = ALIGNMENT // 2
 """Elements of 16 bits in 16 bytes."""
-PAD_BLOCKS = 1056
-"""Blocks of `PAD` at most: eight for each SM of an H200."""
 
-START, CLUSTERED, HIDDEN = 1.61, 0.02, 0.13  # µs of a launch, and more in clusters; of a time that another hides
-L2, FAR, MEMORY = 15.3e6, 11.7e6, 3.59e6  # bytes per µs: from L2, from L2 where A and B are large, and from memory
+START, HIDDEN = 1.61, 0.13  # µs of a launch; of a time that another hides
+L2, FAR, MEMORY = 16.8e6, 10.5e6, 3.59e6  # bytes per µs: from L2, from L2 where A and B are large, and from memory
 LARGE = 30e6  # bytes of A and B
-CROWD = 0.87e-3  # µs of a step for each cluster that wants the same rows of B, or of A
-LOW = 0.32  # of a step, what missing rows of A save
-RAGGED, SHARED = 0.56, 1.24  # longer: a tile's end where C's rows begin anywhere; times: a step where tiles are shared
-MEET, PART, ADD = 1.1, 0.068, 121e3  # µs where parts meet, and of a part; bytes of parts per µs
-TOGETHER = 8  # neighbouring parts that one warp adds
-ALONE = 0.58, 0.7  # of the times of a step and of a tile's end, where an SM has room for two blocks and has one
-COPY, COPIED = 1.26, 3.16e6  # µs to copy A or B, and bytes per µs
+CROWD = 1.15e-3  # µs of a step for each cluster that wants the same rows of B, or of A
+LOW = 0.20  # of a step, what missing rows of A save
+RAGGED, SHARED = 0.73, 1.24  # longer: a tile's end where C's rows begin anywhere; times: a step where tiles are shared
+SECOND, PARTS_MOVED = 1.95, 4.0e6  # µs of the launch that adds parts, and their bytes per µs
+COPY, COPIED = 1.39, 3.63e6  # µs to copy A or B, and bytes per µs
+RESIDENT = {
+    4: 30
+}  # clusters of so many blocks on an H200 at a time, where these are not all that its SMs have room for
 PARTS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)  # of a tile's sum, where there are only a few tiles
 
 
 def setting(BM: int, BN: int, STAGES: int, CLUSTER: int = 1, BLOCKS: int = 1) -> dict[str, int]:
     """Return template arguments."""
-    threads = 160 if BM == 64 else 384
+    threads = 160 if BM == 64 else 2 * BM + 128
     return dict(zip(PARAMETERS, (BM, BN, BK, 16, BN, STAGES, threads, CLUSTER, BLOCKS), strict=True))
 
 
+PACED = ("BM", "BN", "STAGES", "CLUSTER", "BLOCKS")
 PACES = {
-    (64, 32, 12, 1, 1): (0.164, 0.631),
-    (64, 64, 12, 1, 1): (0.146, 0.744),
-    (64, 64, 12, 2, 1): (0.139, 0.857),
-    (64, 64, 6, 1, 2): (0.291, 1.092),
-    (64, 128, 8, 1, 1): (0.248, 0.995),
-    (64, 128, 4, 1, 2): (0.425, 2.037),
-    (64, 192, 6, 1, 1): (0.326, 1.695),
-    (64, 256, 5, 1, 1): (0.358, 2.272),
-    (128, 64, 8, 1, 1): (0.251, 1.156),
-    (128, 64, 8, 2, 1): (0.256, 0.873),
-    (128, 128, 6, 1, 1): (0.331, 1.866),
-    (128, 128, 6, 2, 1): (0.327, 1.668),
-    (128, 160, 5, 2, 1): (0.431, 2.118),
-    (128, 192, 5, 2, 1): (0.489, 2.346),
-    (128, 224, 4, 2, 1): (0.526, 2.853),
-    (128, 256, 4, 2, 1): (0.586, 3.354),
+    (64, 32, 12, 1, 1): (0.157, 0.538),
+    (64, 64, 12, 1, 1): (0.139, 0.710),
+    (64, 64, 12, 2, 1): (0.142, 0.775),
+    (64, 128, 8, 1, 1): (0.167, 1.254),
+    (64, 128, 8, 2, 1): (0.200, 1.327),
+    (64, 192, 6, 1, 1): (0.256, 1.755),
+    (64, 256, 5, 1, 1): (0.312, 2.233),
+    (128, 64, 8, 2, 1): (0.209, 1.098),
+    (128, 96, 6, 2, 1): (0.299, 1.365),
+    (128, 128, 6, 1, 1): (0.342, 1.628),
+    (128, 128, 6, 4, 1): (0.326, 1.780),
+    (128, 160, 5, 2, 1): (0.435, 2.030),
+    (128, 192, 5, 2, 1): (0.486, 2.298),
+    (128, 224, 4, 2, 1): (0.574, 2.642),
+    (192, 160, 4, 2, 1): (0.604, 2.923),
+    (192, 192, 4, 2, 1): (0.683, 3.513),
+    (128, 256, 4, 2, 1): (0.639, 3.229),
 }
-"""BM, BN, STAGES, CLUSTER and BLOCKS to choose among, and the µs of a multiply step and of a tile's end."""
+"""`PACED` to choose among, and the µs of a multiply step and of a tile's end."""
 SETTINGS = tuple(setting(*of) for of in PACES)
 """The same as template arguments."""
 
@@ -102,7 +103,7 @@ TRIALS = (
     _trial((130, 72, 200), (2, 5)),
     _trial((150, 40, 264), (6, 30), scalars=(1.0, 0.0)),
     _trial((60, 40, 1056), (2, 14)),
-    # Parts that meet in groups of eight: the last group is of a few parts, or of one; then groups of groups of groups.
+    # Sums of many parts, of which each thread that adds has several.
     _trial((60, 40, 1056), (2, 19)),
     _trial((40, 20, 1050), (1, 9)),
     _trial((70, 20, 1050), (2, 34), (64, 32, 3, 1, 2)),
@@ -115,12 +116,13 @@ TRIALS = (
     _trial((35, 71, 201), (3, 4)),
     _trial((5, 66, 130), (1, 2), shift=(1, 1, 1)),
     _trial((1610, 40, 64), (0, 7)),
-    # The other widths, and two warpgroups.
+    # The other widths, and two warpgroups, or three.
     _trial((70, 72, 200), (2, 3), (64, 64, 3)),
     _trial((70, 136, 200), (2, 3), (64, 128, 3)),
     _trial((140, 168, 200), (1, 2), (128, 160, 3, 2)),
     _trial((140, 200, 200), (2, 3), (128, 192, 3, 2)),
     _trial((140, 261, 200), (1, 2), (128, 256, 3)),
+    _trial((200, 98, 200), (2, 3), (192, 96, 3)),
     # What BLAS does not read.
     _trial((70, 40, 200), (2, 3), scalars=(0.0, 2.0)),
     _trial((70, 40, 200), (2, 3), PAIR, scalars=(1.0, 0.0)),
@@ -142,12 +144,11 @@ TRIALS = (
 class AnyShape(Persistent):
     """22 and its copies. Rows that the copy engine cannot fetch are copied first, to where it can."""
 
-    arguments = ("TensorMap", "TensorMap", "float*", "unsigned*", "unsigned", "unsigned", "unsigned")
+    arguments = ("TensorMap", "TensorMap", "float*", "unsigned", "unsigned", "unsigned")
+    scratch = ("workspace",)
     overlaps = True
-
-    def __init__(self, *of: Any, hands_over: bool = False) -> None:
-        super().__init__(*of)
-        self.hands_over = hands_over
+    hands_over = True
+    """Whether a call of 22 may launch another kernel."""
 
     def claimed(self, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the cases without those past 2³² elements whose rows are copied: simulated, that takes hours."""
@@ -175,7 +176,7 @@ class AnyShape(Persistent):
             shared, clusters, of = way.whole, way.shares, dict(zip(PARAMETERS, way.setting, strict=True))
         elif way and hands_over:
             of = dict(zip(DEEP_PARAMETERS, way.setting, strict=True))
-            return DEEP.variant(**own, **of).divided(way.whole, way.shares)
+            return DEEP.variant(**own, **of)
         else:
             expected = ((*ways(tuple(of.values()), problem.shape, place.multiprocessors)[0], of) for of in SETTINGS)
             us, shared, clusters, of = min(expected, key=lambda way: way[0])
@@ -206,8 +207,7 @@ class AnyShape(Persistent):
             raise ArgumentError("division", f"{shared} and {clusters}", needs)
         high = of["BM"] * of["CLUSTER"]
         counts = {"shared": shared, "rows": min(of["BM"], -(-M // 8) * 8), "group": max(GROUP // high, 1)}
-        workspace = (clusters + shared) * high * of["BN"] if shared else 0
-        return Division(clusters * of["CLUSTER"], counts, workspace, (clusters + shared) * high // 16 if shared else 0)
+        return Division(clusters * of["CLUSTER"], counts, (clusters + shared) * high * of["BN"] if shared else 0)
 
     def fetchable(self, problem: Problem) -> tuple[Problem, Callable[[], None]]:
         """Return the problem with copies of A and B whose rows begin at multiples of 16 bytes, where they don't."""
@@ -226,16 +226,41 @@ class AnyShape(Persistent):
             rows, columns = len(matrix) if name in copies else 0, matrix.shape[1]
             arguments |= {name: matrix, f"copy{name}": copies.get(name, matrix)}
             arguments |= {f"rows{name}": np.uint32(rows), f"columns{name}": np.uint32(columns)}
-        blocks = -(-sum(copy.size for copy in copies.values()) // (CHUNK * PAD.threads))
-        if problem.on_gpu:
-            return made, gpu.queue(PAD.instance, min(blocks, PAD_BLOCKS), arguments)
-        return made, partial(simulator.run_instance, PAD.instance, blocks, arguments)
+        blocks = min(-(-sum(copy.size for copy in copies.values()) // (CHUNK * PAD.threads)), 8 * MULTIPROCESSORS)
+        return made, _beside(problem)(PAD.instance, blocks, arguments)
+
+    def finish(self, launch: Launch, problem: Problem) -> Callable[..., None]:
+        """Return what adds the parts of the sums that a launch cuts, which it has left in the workspace."""
+        of, (shared, _, group) = launch.kernel.parameters, launch.division.counts.values()
+        if not shared:
+            return nothing
+        clusters = launch.blocks // of["CLUSTER"]
+        slices = MANY if clusters >= 2 * MANY * shared else 1
+        blocks = shared * of["BM"] * of["CLUSTER"] * of["BN"] * slices // (4 * ADD.threads)
+        arguments = {
+            "M": np.int32(problem.M),
+            "N": np.int32(problem.N),
+            "steps": np.uint32(-(-problem.K // BK)),
+            "alpha": problem.alpha,
+            "workspace": None,
+            "beta": problem.beta,
+            "C": problem.C,
+            "shared": np.uint32(shared),
+            "clusters": np.uint32(clusters),
+            "group": np.uint32(group),
+        }
+        return _beside(problem)(adder(of, slices).instance, blocks, arguments)
 
     def boxes(self, of: Mapping[str, Any], problem: Problem) -> tuple[Box, ...]:
         """Return the boxes: one of A has as many rows as a tile, or as A if it has fewer."""
         return Box("mapA", "A", min(of["BM"], -(-problem.M // 8) * 8), BOX), Box(
             "mapB", "B", BK // of.get("CLUSTER", 1), BOX
         )
+
+
+def _beside(problem: Problem) -> Callable[..., Callable[..., None]]:
+    """Return what queues another kernel on a problem's arrays, before 22 or after it."""
+    return (gpu if problem.on_gpu else simulator).queue
 
 
 def unfetchable(problem: Problem) -> dict[str, tuple[int, int]]:
@@ -261,7 +286,8 @@ def ways(setting: tuple[int, ...], shape: tuple[int, int, int], multiprocessors:
     tiles, steps = -(-M // (of["BM"] * of["CLUSTER"])) * -(-N // of["BN"]), -(-K // BK)
     if multiprocessors == INT_MAX:  # a `spread` place: no cluster does several tiles, and none shares one
         return [(0.0, 0, tiles)]
-    plans = _plans(tiles, steps, multiprocessors * of["BLOCKS"] // of["CLUSTER"])
+    resident = RESIDENT.get(of["CLUSTER"], MULTIPROCESSORS // of["CLUSTER"]) * multiprocessors // MULTIPROCESSORS
+    plans = _plans(tiles, steps, max(resident, 1) * of["BLOCKS"])
     return sorted({(cost(of, shape, *plan, multiprocessors), *plan) for plan in plans})
 
 
@@ -280,10 +306,8 @@ def _plans(tiles: int, steps: int, slots: int) -> Iterator[tuple[int, int]]:
 
 
 def pace(of: Mapping[str, Any]) -> tuple[float, float]:
-    """Return the µs of a multiply step, and of the end of a tile."""
-    area = of["BM"] * of["BN"] * of["BLOCKS"]
-    known = PACES.get(tuple(of[name] for name in ("BM", "BN", "STAGES", "CLUSTER", "BLOCKS")))
-    return known or (area * BK / 3.3e6, 0.5 + area / 12e3)
+    """Return the µs of a multiply step, and of the end of a tile: roughly, unless it is of `SETTINGS`."""
+    return PACES.get(tuple(map(of.get, PACED))) or (of["BM"] * of["BN"] / 52e3, of["BM"] * of["BN"] / 10e3)
 
 
 def moved(M: int, N: int, K: int) -> int:
@@ -300,22 +324,15 @@ def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, cluste
     whole, share = -(-(down * across - shared) // clusters), -(-shared * steps // clusters)  # tiles; steps of a share
 
     step, end = pace(of)
-    if of["BLOCKS"] > 1 and blocks <= multiprocessors:
-        step, end = step * ALONE[0], end * ALONE[1]
     rows, columns = min(BM, M), min(-(-BN // BOX) * BOX, N)  # that a block fetches
     fetched = (rows + columns / CLUSTER) * SWIZZLE * blocks
     alike = min(down, clusters / across) * max(1, BOX / (-(-N // CHUNK) * CHUNK))  # clusters that want the same lines
     step = _step(step * (1 - LOW * (1 - rows / BM)), fetched, max(alike, min(across, clusters / down)), shape)
     end *= (1 + rows / BM * min(1, N / BN)) / 2 * (1 + RAGGED * (N % 4 > 0))
-    total = START + CLUSTERED * (CLUSTER > 1)
-    total += (whole * steps + share) * step * (SHARED if shared else 1) + (whole + -(-share // steps)) * end
+    total = START + (whole * steps + share) * step * (SHARED if shared else 1) + (whole + -(-share // steps)) * end
     if shared and share % steps:
-        pieces = 1 if clusters % shared == 0 else 2
-        parts, part = -(-steps // share) + (steps % share > 0), PART + min(BM, -(-M // 16) * 16) * BN * 4 / ADD
-        total += MEET * (pieces - 1)
-        while parts > 1:  # groups of parts, and of their sums
-            total += MEET + min(parts, TOGETHER) * part
-            parts = -(-parts // TOGETHER)
+        sums = (-(-steps // share) + (clusters % shared > 0)) * shared * min(BM * CLUSTER, M) * min(BN, N)  # of parts
+        total += SECOND + 4 * sums / PARTS_MOVED
     return _with_traffic(total, shape)
 
 
@@ -332,6 +349,21 @@ def _with_traffic(us: float, shape: tuple[int, int, int]) -> float:
 
 PAD = Kernel("pad", "rows that begin at multiples of 16 bytes", {"THREADS": 256}, (9, 0))
 """What copies rows that begin elsewhere, before 22 is launched."""
+ADD = Kernel(
+    "add_parts",
+    "the parts of sums that 22 cuts",
+    {"T": "half", "HIGH": 64, "BN": 32, "SLICES": 1, "THREADS": 256, "BITS": 32},
+    (9, 0),
+    types=FP16,
+)
+"""What adds the parts of sums, after 22."""
+MANY = 8
+"""Threads that share a sum of `ADD`, if each has two parts of it at least."""
+
+
+def adder(of: Mapping[str, Any], slices: int) -> Kernel:
+    """Return what adds parts that 22 leaves with these template arguments, with so many threads to a sum."""
+    return ADD.variant(T=of["T"], HIGH=of["BM"] * of["CLUSTER"], BN=of["BN"], SLICES=slices, BITS=of["BITS"])
 
 
 class Thin(Family):
@@ -391,22 +423,15 @@ ONCE, PER_SM, FROM_MEMORY = 1.5, 0.048e6, 4.2e6
 
 
 class Deep(Fetched):
-    """The family of `DEEP`: a tile of C for the blocks of a cluster, or of several clusters."""
+    """The family of `DEEP`: a tile of C for the blocks of a cluster."""
 
     overlaps = True
-    fetchable, boxes = AnyShape.fetchable, AnyShape.boxes
-
-    def choose(self, kernel: Kernel, problem: Problem, place: Place) -> Kernel:
-        """Return the kernel itself."""
-        return kernel
+    choose, fetchable, boxes = Family.choose, AnyShape.fetchable, AnyShape.boxes
 
     def divide(self, kernel: Kernel, problem: Problem, place: Place) -> Division:
-        """Return SPLIT blocks for each tile, times the second number of the kernel's division: the parts of its sum."""
-        of, parts = kernel.parameters, kernel.division[1] if kernel.division else 1
-        tiles, blocks = -(-problem.M // of["BM"]) * -(-problem.N // of["BN"]), parts * of["SPLIT"]
-        met = tiles * (parts > 1)  # tiles whose parts meet in the workspace
-        words, tickets = met * parts * of["BM"] * of["BN"], met * of["SPLIT"]
-        return Division(tiles * blocks, {"parts": parts}, words, tickets, last=blocks)
+        """Return SPLIT blocks for each tile."""
+        blocks = kernel.parameters["SPLIT"]
+        return Division(kernel.grid(problem.M, problem.N) * blocks, last=blocks)
 
 
 DEEP_PARAMETERS = (*PARAMETERS[:-2], "SPLIT")
@@ -419,34 +444,31 @@ def deep_setting(BM: int, BN: int, STAGES: int, SPLIT: int) -> dict[str, int]:
 
 
 DEEP_PACES = {
-    (64, 32, 12): (0.191, 0.686),
-    (64, 64, 12): (0.17, 0.899),
-    (64, 128, 8): (0.256, 1.701),
-    (64, 192, 6): (0.331, 2.228),
-    (64, 256, 5): (0.398, 2.901),
-    (128, 64, 8): (0.225, 1.734),
-    (128, 128, 6): (0.382, 2.506),
-    (128, 192, 5): (0.546, 3.508),
-    (128, 256, 4): (0.647, 4.51),
+    (64, 32, 12): (0.151, 0.700),
+    (64, 64, 12): (0.155, 0.917),
+    (64, 128, 8): (0.218, 1.372),
+    (64, 192, 6): (0.302, 2.228),
+    (64, 256, 5): (0.363, 3.046),
+    (128, 64, 8): (0.187, 1.444),
+    (128, 128, 6): (0.390, 2.214),
+    (128, 192, 5): (0.584, 3.197),
+    (128, 256, 4): (0.678, 4.320),
 }
 """BM, BN and STAGES of `DEEP` to choose among, and the µs of a multiply step and of a tile's end."""
-SPLITS = {2: (66, 0.652), 3: (39, 0.618), 4: (30, 0.472), 6: (17, 0.652), 8: (15, 0.759)}
+SPLITS = {2: (66, 0.652), 3: (39, 0.587), 4: (30, 0.601), 6: (17, 0.684), 8: (15, 0.828)}
 """SPLIT of `DEEP` to choose among: such clusters on an H200 at a time, and the µs in which their sums meet."""
 DEEP_SETTINGS = tuple(deep_setting(*of, SPLIT) for of in DEEP_PACES for SPLIT in SPLITS)
 """The same as template arguments."""
-DEEP_PARTS = (1, 2, 3, 4, 6, 8, 12, 16)
-"""Clusters that may share a tile."""
-DEEP_LOW, DEEP_RAGGED = 0.463, 0.908e-4  # as LOW; µs to write a sum where C's rows begin anywhere
-DEEP_MEET, DEEP_PART = 1.49, 0.926e-4  # µs where parts meet, and of a sum in a part
+DEEP_LOW, DEEP_RAGGED = 0.275, 1.26e-4  # as LOW; µs to write a sum where C's rows begin anywhere
 
 
-def deep_cost(of: Mapping[str, int], shape: tuple[int, int, int], parts: int, multiprocessors: int) -> float:
-    """Return the µs that the model expects of `DEEP`, without copies; inf where clusters wait for others to end."""
+def deep_cost(of: Mapping[str, int], shape: tuple[int, int, int], multiprocessors: int) -> float:
+    """Return the µs that the model expects of `DEEP`, without copies; inf where tiles are many, or steps few."""
     (M, N, K), BM, BN, SPLIT = shape, of["BM"], of["BN"], of["SPLIT"]
     (step, end), (resident, meeting) = DEEP_PACES[BM, BN, of["STAGES"]], SPLITS[SPLIT]
     down, across, resident = -(-M // BM), -(-N // BN), resident * multiprocessors // MULTIPROCESSORS
-    clusters, steps = down * across * parts, -(-K // BK)
-    if clusters > (resident if parts > 1 else 2 * resident) or 2 * parts * SPLIT > steps:
+    clusters, steps = down * across, -(-K // BK)
+    if clusters > 2 * resident or steps < 2 * SPLIT:
         return inf
     rows, columns = min(BM, -(-M // 8) * 8), min(BN, -(-N // BOX) * BOX)  # that a block fetches
     fetched = (rows + columns) * SWIZZLE * SPLIT * min(clusters, resident)
@@ -454,19 +476,8 @@ def deep_cost(of: Mapping[str, int], shape: tuple[int, int, int], parts: int, mu
     step = _step(step * (1 - DEEP_LOW * (1 - rows / BM)), fetched, alike, shape)
     sums = min(M, BM) * min(N, BN)
     end = end * (1 + sums / (BM * BN)) / 2 + meeting + DEEP_RAGGED * sums / SPLIT * (N % 4 > 0)
-    total = START + -(-clusters // resident) * (-(-steps // (parts * SPLIT)) * step + end)
-    if parts > 1:
-        total += DEEP_MEET + DEEP_PART * parts * sums / SPLIT
+    total = START + -(-clusters // resident) * (-(-steps // SPLIT) * step + end)
     return _with_traffic(total, shape)
-
-
-@lru_cache(maxsize=4096)
-def deepest(shape: tuple[int, int, int], multiprocessors: int) -> tuple[float, int, dict[str, int]]:
-    """Return the µs that the model expects of `DEEP`'s quickest way, a tile's parts, and the template arguments."""
-    return min(
-        ((deep_cost(of, shape, parts, multiprocessors), parts, of) for of in DEEP_SETTINGS for parts in DEEP_PARTS),
-        key=lambda way: way[0],
-    )
 
 
 DEEP_FIRST = {"T": "half"} | DEEP_SETTINGS[0] | {"BITS": 32}
@@ -480,8 +491,7 @@ def _others(problem: Problem, multiprocessors: int) -> Iterator[tuple[float, Ker
     """
     (M, N, K), copied, once = problem.shape, unfetchable(problem), []
     yield from ((thin_cost(of, problem.shape), THIN, of) for of in THIN_SETTINGS)
-    us, parts, of = deepest(problem.shape, multiprocessors)
-    yield us + copying(problem), DEEP.divided(0, parts), of
+    yield from ((deep_cost(of, problem.shape, multiprocessors) + copying(problem), DEEP, of) for of in DEEP_SETTINGS)
     if M <= 2 and not copied:
         BN = 64 if N >= 6144 or K * N > 32e6 else 32 if N >= 2048 else 16
         slices = 2 ** ceil(log2(max(K * BN / 2048, 1)))  # as many as there are k for, or fit
@@ -504,8 +514,15 @@ KERNEL = Kernel(
     (9, 0),
     types=FP16,
     exact=True,
-    family=AnyShape(FIRST, 2, TRIALS, hands_over=True),
+    family=AnyShape(FIRST, 2, TRIALS),
 )
 """22, with the largest of its tiles where it is not to choose."""
-OWN = AnyShape(FIRST, 2, TRIALS)
-"""The family of a 22 that does everything itself."""
+
+
+class Own(AnyShape):
+    """The family of a 22 that does everything itself."""
+
+    hands_over = False
+
+
+OWN = Own(FIRST, 2, TRIALS)

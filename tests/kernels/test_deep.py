@@ -7,13 +7,11 @@ from lab import check
 from sgemm_tutorial import operands, simulate
 from sgemm_tutorial.families.any_shape import (
     DEEP,
-    DEEP_PARTS,
     DEEP_SETTINGS,
     KERNEL,
     SPLITS,
     deep_cost,
     deep_setting,
-    deepest,
     setting,
 )
 from sgemm_tutorial.operands import FP16, IN_16_BITS
@@ -23,17 +21,16 @@ from .test_half_kernels import drawn
 from .test_thin import GENERAL, H200, TYPES, each_type
 
 
-def deep(BM, BN, SPLIT, parts=1, **more):
-    return DEEP.variant(**deep_setting(BM, BN, 3, SPLIT), **more).divided(0, parts)
+def deep(BM, BN, SPLIT, **more):
+    return DEEP.variant(**deep_setting(BM, BN, 3, SPLIT), **more)
 
 
 # Whether it is right. Around the matrices, and in C where β = 0, there is NaN, and reading it is a fault.
 
 
 @each_type
-@pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("SPLIT", [2, 3])
-def test_parts_of_a_sum_meet(T, bits, SPLIT, parts):
+def test_parts_of_a_sum_meet(T, bits, SPLIT):
     for (BM, BN), (M, N, K), scalars, shift in (
         ((64, 32), (70, 72, 64 * 7), GENERAL, 0),
         ((64, 32), (9, 40, 64 * 6 + 8), (1.0, 0.0), (0, 0, 8)),
@@ -41,7 +38,7 @@ def test_parts_of_a_sum_meet(T, bits, SPLIT, parts):
         ((128, 64), (130, 66, 400), (0.0, 2.0), (0, 0, 1)),
         ((64, 32), (64, 32, 40), (1.0, 0.0), 0),  # one step: most blocks have none
     ):
-        result = check(deep(BM, BN, SPLIT, parts, T=T, BITS=bits), M, N, K, *scalars, on_gpu=False, shift=shift)
+        result = check(deep(BM, BN, SPLIT, T=T, BITS=bits), M, N, K, *scalars, on_gpu=False, shift=shift)
         assert result.passed, result
 
 
@@ -59,29 +56,28 @@ def test_a_block_takes_more_steps_than_it_has_stages():
 @each_type
 def test_infinities_and_nan_in_the_matrices(T, bits):
     for scalars in ((1.0, 0.0), GENERAL, (0.0, 2.0)):
-        assert check(deep(64, 32, 2, 2, T=T, BITS=bits), 37, 40, 328, *scalars, on_gpu=False, special=True).passed
+        assert check(deep(64, 32, 2, T=T, BITS=bits), 37, 40, 328, *scalars, on_gpu=False, special=True).passed
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_blocks_and_warps_may_run_in_any_order(seed):
-    """What blocks of a cluster read from each other, and parts that clusters leave, is ordered by barriers alone."""
-    assert check(deep(64, 32, 2, 2), 70, 40, 64 * 9, *GENERAL, on_gpu=False, races=True, seed=seed).passed
+    """What blocks of a cluster read from each other is ordered by barriers alone."""
+    assert check(deep(64, 32, 2), 70, 40, 64 * 9, *GENERAL, on_gpu=False, races=True, seed=seed).passed
 
 
 @pytest.mark.parametrize(("alpha", "beta"), [(1.0, 0.0), GENERAL])
 def test_a_c_of_16_bits_is_the_one_of_32_rounded_once(alpha, beta):
     for T, types in TYPES.items():
         A, B, C = drawn(70, 44, 520, 1, IN_16_BITS[types])
-        wanted = simulate(deep(64, 32, 2, 2, T=T), A, B, C.astype(np.float32), alpha, beta).C.astype(C.dtype)
-        assert simulate(deep(64, 32, 2, 2, T=T, BITS=16), A, B, C, alpha, beta).C.tobytes() == wanted.tobytes()
+        wanted = simulate(deep(64, 32, 2, T=T), A, B, C.astype(np.float32), alpha, beta).C.astype(C.dtype)
+        assert simulate(deep(64, 32, 2, T=T, BITS=16), A, B, C, alpha, beta).C.tobytes() == wanted.tobytes()
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("size_t(steps) * share / shares", "0u"),
-        ("tile * SPLIT + rank", "tile * SPLIT"),
-        ("size_t(steps) * (share + 1) / shares", "size_t(steps) * (share + 1) / shares - 1"),
+        ("steps * rank / SPLIT", "0u"),
+        ("steps * (rank + 1) / SPLIT", "steps * (rank + 1) / SPLIT - 1"),
         ("if (turn >= STAGES) empty[stage]", "if (false) empty[stage]"),
         ("(turn / STAGES - 1) % 2", "(turn / STAGES) % 2"),
         ("empty[(turn - 1) % STAGES].arrive()", "empty[turn % STAGES].arrive()"),
@@ -90,11 +86,8 @@ def test_a_c_of_16_bits_is_the_one_of_32_rounded_once(alpha, beta):
         ("cluster_barrier();                                     // no block ends while another reads its sums", ""),
         ("load_from(block, &sums[m][n])", "sums[m][n]"),
         ("if (n * 4 >= columns) continue;", ""),
-        ("n * 4 + j < columns", "true"),
+        ("j < 4 && j < columns", "j < 4"),
         ("min(size_t(BM), M - row0) * across", "BM * across"),
-        ("== parts - 1", "== 0"),
-        ("if (last) *ticket = 0; ", ""),
-        ("i < fours && last", "i < fours"),
         ("i / 2 % 2 * 8", "0"),
         ("if (alpha == 0.0f) K = 0; ", ""),
         ("beta != 0.0f ? fmaf", "true ? fmaf"),
@@ -102,8 +95,7 @@ def test_a_c_of_16_bits_is_the_one_of_32_rounded_once(alpha, beta):
 )
 def test_a_bug_in_it_is_found(old, new):
     scalars = (1.0, 0.0) if "beta" in old else (0.0, 1.0) if "alpha" in old else GENERAL
-    parts, N = (1, 44) if "columns) continue" in old else (2, 45) if old.endswith("< columns") else (2, 44)
-    broken = deep(64, 32, 2, parts).edited((old, new))
+    broken, N = deep(64, 32, 2).edited((old, new)), 45 if old.endswith("< columns") else 44
     results = [check(broken, 70, N, 64 * 17, *scalars, on_gpu=False, races=races) for races in (False, True)]
     assert not all(result.passed for result in results)
 
@@ -124,22 +116,21 @@ def test_neither_22_itself_nor_a_variant_hands_over():
 def test_a_table_names_either_kernel(monkeypatch):
     """A variant of 22 does by the model what a table would leave to the other kernel."""
     of, place = deep_setting(64, 64, 12, 4), H200._replace(name="a GPU")
-    ways = {"deep": Way(tuple(of.values()), 0, 2), KERNEL.name: Way(tuple(setting(64, 32, 12).values()), 0, 4)}
+    ways = {"deep": Way(tuple(of.values()), 0, 1), KERNEL.name: Way(tuple(setting(64, 32, 12).values()), 0, 4)}
     for name, way in ways.items():
         monkeypatch.setattr("sgemm_tutorial.tuned.best", lambda *_, way=way: way)
         launch = KERNEL.edited().resolve(operands.imagined(128, 128, 16384, FP16), place)
         assert launch.kernel.name == name
-        assert launch.division.counts.get("parts", 2) == 2
         alone = KERNEL.edited(label="alone").resolve(operands.imagined(128, 128, 16384, FP16), place)
         assert alone.kernel.name == KERNEL.name
 
 
 def test_the_model_keeps_to_what_fits():
-    """Clusters that wait for each other's parts are on the GPU together, and each block has two steps at least."""
+    """Clusters begin in two rounds at most, and each block has two steps at least."""
     for shape in ((64, 64, 65536), (500, 700, 3000), (1000, 1000, 640), (16, 8192, 1024)):
-        us, parts, of = deepest(shape, 132)
-        tiles = -(-shape[0] // of["BM"]) * -(-shape[1] // of["BN"])
-        assert us < float("inf") and -(-shape[2] // 64) >= 2 * parts * of["SPLIT"]
-        assert parts == 1 or tiles * parts <= SPLITS[of["SPLIT"]][0]
-        assert us == min(deep_cost(each, shape, part, 132) for each in DEEP_SETTINGS for part in DEEP_PARTS)
-    assert deepest((4096, 4096, 64), 132)[0] == float("inf")
+        fitting = [of for of in DEEP_SETTINGS if deep_cost(of, shape, 132) < float("inf")]
+        for of in fitting:
+            tiles = -(-shape[0] // of["BM"]) * -(-shape[1] // of["BN"])
+            assert -(-shape[2] // 64) >= 2 * of["SPLIT"] and tiles <= 2 * SPLITS[of["SPLIT"]][0]
+        assert fitting
+    assert {deep_cost(of, (4096, 4096, 64), 132) for of in DEEP_SETTINGS} == {float("inf")}
