@@ -30,9 +30,10 @@ def _read(name: str) -> list[tuple[Variant, Kernel]]:
 
 def _made(entry: Variant, base: Kernel, parameters: dict[str, int | str] | None) -> Kernel:
     """Return a variant of a kernel, or of one of its variants."""
-    kernel = base if parameters is None else base.variant(**parameters)
+    known = base.parameters | (parameters or {} if entry.edits else {})  # edits may declare more of them
     label = entry.label.replace("{after}", base.label)
-    kernel = dataclasses.replace(kernel, label=label, edits=kernel.edits + entry.edits)
+    kernel = dataclasses.replace(base, parameters=known, label=label, edits=base.edits + entry.edits)
+    kernel = kernel if parameters is None else kernel.variant(**parameters)
     if entry.shared_bytes is None:
         return kernel
     return dataclasses.replace(kernel, family=Family(lambda of: entry.shared_bytes))
@@ -50,6 +51,9 @@ VARIANTS = _group("variants")
 
 RESIDENT = _group("resident")
 """02, 04 and 07 with unused shared memory, so that only so many blocks fit on an SM; the machine code is the same."""
+
+YOUR_KERNEL = _group("your kernel")
+"""The kernel of the page ``your_kernel``: as it is, with row numbers of 32 bits, with pointers, and with two loops."""
 
 STEPS = _group("steps")
 """The nine steps of 23, each with all those before it, labelled as in ``published-results.csv``."""
@@ -94,7 +98,7 @@ IN_BF16 = _group("BF16")
 """16 with a lane that waits for four places of C, and writes them, before it asks for the next four."""
 
 EVERY = (*VARIANTS, *STEPS, STEP_IN_FP64, *FRAGMENTS, *TENSOR, *HOPPER, *IN_BF16)
-"""All variants that chapters time and compare, except `STEPS_NOT_COUNTED`."""
+"""All variants that chapters time and compare, except `STEPS_NOT_COUNTED` and `YOUR_KERNEL`."""
 
 COUNTED = tuple(kernel for entry, kernel in _ALL if entry.counted)
 """Variants whose bank conflicts or copies chapters explain, and whose accesses are counted with Nsight Compute."""

@@ -115,7 +115,7 @@ TIMES: dict[str, Callable[[], Plan]] = {
     "ladder": lambda: _timed("ladder", FIXED, SIZES, processes=3),
     "added": lambda: _timed("added", [*map(find, ADDED), variants.FOUR_BY_FOUR], ADDED_SIZES, processes=3, beta=1.0),
     "cold": lambda: _timed("cold", FIXED, COLD_SIZES, flush_l2=True),
-    "variants": lambda: _timed("variants", dict.fromkeys(variants.VARIANTS), FULL),
+    "variants": lambda: _timed("variants", dict.fromkeys((*variants.VARIANTS, *variants.YOUR_KERNEL)), FULL),
     "resident": lambda: _timed("resident", variants.RESIDENT, FULL),
     "pitch": lambda: _timed("pitch", (find("01"), find("02")), PITCHES),
     "others": lambda: _timed("others", CATALOGUE[len(LADDER) :], OTHER_SIZES, processes=3),

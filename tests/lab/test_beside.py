@@ -1,11 +1,14 @@
 """The files beside the kernels: each is a kernel's, holds nothing unknown, and refers to text that is there."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from lab import beside as module
 from lab import variants
 from lab.beside import Beside, beside, names
-from sgemm_tutorial import ArgumentError, find
+from sgemm_tutorial import ArgumentError, find, kernel_from
 
 
 def test_each_file_is_a_kernels():
@@ -27,7 +30,24 @@ def test_every_group_is_listed_once():
     assert groups == {
         *("variants", "resident", "any shape", "steps", "steps not counted", "steps tested", "FP64", "fragments"),
         *("padded", "tensor", "hopper steps", "hopper widths", "hopper", "BF16", "added", "compiled", "split errors"),
+        "your kernel",
     }
+
+
+PAGE = Path(__file__).parents[2] / "book" / "your_kernel.ipynb"
+FILES = {"my_kernel.cu": 0}
+"""Files that the page writes, and which of `variants.YOUR_KERNEL` times each."""
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_timed_variants_are_the_code_that_the_page_writes(name, tmp_path):
+    """But for the function's name, which a variant has from 02."""
+    cells = ["".join(cell["source"]) for cell in json.loads(PAGE.read_text(encoding="utf-8"))["cells"]]
+    (text,) = (text for text in cells if text.startswith(f"%%writefile {name}\n"))
+    (tmp_path / name).write_text(text.partition("\n")[2], encoding="utf-8")
+    theirs, timed = kernel_from(tmp_path / name), variants.YOUR_KERNEL[FILES[name]]
+    assert theirs.edited(("tall(", "coalesced(")).digest == timed.digest
+    assert (theirs.parameters, theirs.threads) == (timed.parameters, timed.threads)
 
 
 @pytest.fixture
