@@ -702,9 +702,9 @@ def _table(results: Sequence[CheckResult], title: str) -> Table:
         (
             *(result.M, result.N, result.K, f"{result.alpha:g}", f"{result.beta:g}"),
             _inputs(result),
-            result.worst_ratio,
+            None if result.fault else result.worst_ratio,
             "" if result.worst_at is None else "{}, {}".format(*result.worst_at),
-            result.wrong,
+            None if result.fault else result.wrong,
             re.sub(r": [^,]*(, line \d+)?.*", r"\1", result.fault, flags=re.DOTALL) or result.verdict,
         )
         for result in results

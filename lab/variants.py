@@ -53,7 +53,7 @@ RESIDENT = _group("resident")
 """02, 04 and 07 with unused shared memory, so that only so many blocks fit on an SM; the machine code is the same."""
 
 YOUR_KERNEL = _group("your kernel")
-"""The kernel of the page ``your_kernel``: as it is, with row numbers of 32 bits, with pointers, and with two loops."""
+"""The kernel of the page ``your_kernel``: as it is, with pointers, with two loops, and with row numbers of 32 bits."""
 
 STEPS = _group("steps")
 """The nine steps of 23, each with all those before it, labelled as in ``published-results.csv``."""
