@@ -1,4 +1,4 @@
-"""What chapter 07 and its deeper page compare: 06 to 07, one change at a time, and a tile of A transposed or not."""
+"""What chapter 07 compares: 06 to 07, one change at a time, and a tile of A transposed or not."""
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import ArgumentError
@@ -14,20 +14,10 @@ from ..model.sass import sass_mix
 from ..records import cards
 from ..records.timings import recorded
 from ..variants import find_variant
-from . import account, conflict_free
+from . import account
 
-JUNSTAR92 = {"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}
-"""The tile of junstar92's vectorised kernel."""
-OWN = {name: find("07").parameters[name] for name in JUNSTAR92}
+OWN = {name: find("07").parameters[name] for name in ("BM", "BN", "BK", "TM", "TN")}
 """The tile of 07."""
-FEWER = {("padded by 4", 32): 4, ("padded by 4", 16): 2, ("padded by 4", 8): 1, ("", 32): 7} | {
-    **{("", 16): 3, ("", 8): 1},
-    **{("padded by 1", 32): 7, ("padded by 1", 16): 2, ("padded by 1", 8): 0},
-}
-"""How many conflicts fewer a store of 08 has than not swizzled, by what is done instead and by BK.
-
-In the first four, nothing else changes; in the others, the number of instructions does.
-"""
 
 
 def milliseconds(kernel: Kernel) -> float | None:
@@ -45,15 +35,15 @@ def profile(kernel: Kernel) -> dict[str, int | float]:
 
 
 def steps() -> dict[str, Kernel]:
-    """Return the kernels from 06 to 07, each with one change more than the one before it."""
+    """Return the kernels from 06 to 07, each with one change more than the one before it, and 07 without any guard."""
     return {
         "06": find("06"),
-        "BK = 16 instead of 32": find("06").variant(**OWN),
-        "the loop over k unrolled completely": find_variant("06", "unrolled completely", **OWN),
+        "BK = 16, not 32; the loop over k fully unrolled": find_variant("06", "unrolled completely", **OWN),
         "whole tiles without guards": find_variant("06", "unrolled completely, whole tiles apart", **OWN),
         "four floats at once": find_variant("07", "A not transposed", **OWN, BLOCKS=1),
         "registers for a third block": find_variant("07", "A not transposed"),
         "the tile of A transposed: 07": find("07"),
+        "no guards at all: wrong at edges": find_variant("07", "no guards"),
     }
 
 
@@ -69,66 +59,7 @@ def times() -> Table:
         ("change, added to those above", "registers", "blocks per SM", "instructions, millions", "ms"),
         rows,
         f"From 06 to 07, M = N = K = {account.SIZE}, {card().name}",
-        "No kernel here spills.",
-    )
-
-
-def pair(tile: dict[str, int], blocks: int) -> tuple[Kernel, Kernel]:
-    """Return 07 with this tile, its tile of A as it lies in A, and transposed."""
-    tile = tile | {"BLOCKS": blocks}
-    return find_variant("07", "A not transposed", **tile), find("07").variant(**tile)
-
-
-def turned() -> list[tuple[Kernel, Kernel, float]]:
-    """Return 07 not transposed and transposed, and how many conflicts more each store of A has.
-
-    The first two pairs have 07's own tile, the third is deeper, the last one has `JUNSTAR92`.
-    """
-    pairs = pair(OWN, 3), pair(OWN, 1), pair(OWN | {"BK": 32}, 3), pair(JUNSTAR92, 2)
-    return [(flat, after, after.parameters["BK"] / 4 - 1) for flat, after in pairs]
-
-
-def layouts() -> list[tuple[Kernel, Kernel, float]]:
-    """Return 08 not swizzled and as `FEWER` has it, and by how many conflicts a store has more: a negative number."""
-    made = {
-        BK: conflict_free.paddings(BM=128 if BK == 8 else 64, BN=128, BK=BK, BLOCKS=2 if BK == 8 else 3)
-        for _, BK in FEWER
-    }
-    return [(made[BK]["not swizzled"], made[BK][label], -fewer) for (label, BK), fewer in FEWER.items()]
-
-
-def change(before: Kernel, after: Kernel, conflicts: float) -> tuple[float, float]:
-    """Return how many ms longer the second kernel takes at 4096, and the price of so many conflicts more of a store.
-
-    At a cycle each, they take 4 · conflicts / BN of the time that the multiply-adds take.
-    """
-    multiply_adds = account.milliseconds(account.SIZE**3 / card().limits.fp32_lanes)
-    return milliseconds(after) - milliseconds(before), 4 * conflicts / after.parameters["BN"] * multiply_adds
-
-
-def shape(kernel: Kernel) -> str:
-    """Return the sides of a kernel's tiles."""
-    return " × ".join(str(kernel.parameters[name]) for name in ("BM", "BN", "BK"))
-
-
-def prices(pairs: list[tuple[Kernel, Kernel, float]], before: str) -> Table:
-    """Return how a change of layout changes the time at 4096, the price of the conflicts it adds, and instructions."""
-    rows = [
-        (
-            f"{shape(new)}, {kernel_occupancy(new, card()).blocks_per_sm}"
-            + (f", {new.label or 'swizzled'}" if conflicts < 0 else ""),
-            f"{milliseconds(old):.3f}",
-            *(f"{ms:+.3f}" for ms in change(old, new, conflicts)),
-            f"{conflicts:+g}",
-            f"{profile(new)['all'] / profile(old)['all'] - 1:+.1%}",
-        )
-        for old, new, conflicts in pairs
-    ]
-    return Table(
-        ("tile, blocks on an SM", before, "change", "price", "conflicts", "instructions"),
-        rows,
-        f"ms at M = N = K = {account.SIZE}, {card().name}",
-        "Times: medians. Conflicts: change for each store of A. Instructions: change of all that are executed.",
+        "Times: medians of device time. Instructions: counted by Nsight Compute. No kernel here spills.",
     )
 
 
@@ -138,58 +69,77 @@ def figures() -> dict[str, str]:
     Of the variants, not every card's recordings have all. A figure that needs one of those is a dash then.
     """
     made, now = list(steps().values()), find("07")
-    first, shallow, unrolled, whole, fours, third, transposed = map(milliseconds, made)
+    first, unrolled, whole, fours, third, transposed, bare = map(milliseconds, made)
     swizzled = milliseconds(find("08").variant(**now.parameters))
-    counts = counters.measured(now, *(account.SIZE,) * 3)
-    before, after = (profiles.measured(kernel)["all"] for kernel in (made[0], now))
+    flat, counts, after = (counters.measured(kernel, *(account.SIZE,) * 3) for kernel in (made[4], now, find("08")))
+    old, new = map(profiles.measured, (made[0], now))
     loop, busy = sass_mix(now)["loop"], account.busy(now)
-    rest = [
-        of["all"] - of["FFMA"] / WARP - of["LDS"] - of["LDG"] - of["STS"] for of in map(profiles.measured, made[::6])
-    ]
+    rest = [of["all"] - of["FFMA"] / WARP - of["LDS"] - of["LDG"] - of["STS"] for of in (old, new)]
+    added = counts["shared_store_conflicts"] - flat["shared_store_conflicts"]
+    formula = account.SIZE**3 / WARP / OWN["BN"] * (OWN["BK"] / 4 - 1)  # each store of 32 words has so many
+    loose = now.variant(BLOCKS=1)
+    held = [kernel_occupancy(kernel, card()).blocks_per_sm for kernel in (made[3], loose, made[4], now)]
+    waits = "waits for shared memory", "another warp was chosen", "waits for L2 or DRAM"
+    spent = [new[f"state: {wait}"] for wait in waits]
+    fewer_reads = 1 - after["shared_load_wavefronts"] / counts["shared_load_wavefronts"]
     assert (
         rest[1] < rest[0] / 3
         and loop["LDG"] == 4 * loop["LDG.128"]
         and busy["shared memory and L1"] == max(busy.values())
-        and abs(after / before - transposed / first) < 0.01
-        and swizzled < 0.95 * third < 0.95 * transposed < 0.9 * first < 0.9 * shallow
+        and abs(new["all"] / old["all"] - transposed / first) < 0.01
+        and swizzled < 0.95 * third < 0.95 * transposed < 0.9 * first
+        and abs(added / formula - 1) < 0.005
+        and flat["shared_store_conflicts"] < 0.03 * counts["shared_store_conflicts"]
+        and held == [2, 2, 3, 3]
+        and spent == sorted((ms for name, ms in new.items() if name.startswith("state")), reverse=True)[:2] + spent[2:]
+        and abs(fewer_reads - 0.25) < 0.01
+        and abs(bare / transposed - 1) < 0.005
     )
     found = {
-        "saved": f"{1 - after / before:.0%}",
+        "saved": f"{1 - new['all'] / old['all']:.0%}",
         "faster": f"{1 - transposed / first:.0%}",
         "others": f"{rest[0] / 1e6:,.0f}",
         "wide": f"{loop['LDG.128']}",
         "narrow": f"{loop['LDG']}",
-        "busy": f"{busy['shared memory and L1']:.2f} ms",
-        "depth": f"{shallow - first:.2f} ms",
+        "flat registers": f"{resources(made[3]).registers}",
+        "turned registers": f"{resources(loose).registers}",
+        "cost": f"{transposed - third:.2f} ms",
         "flat": f"{third:.2f} ms",
         "turned": f"{transposed:.2f} ms",
+        "added": f"{added / 1e6:.1f}",
         "swizzled": f"{swizzled:.2f} ms",
-        "reads": f"{counts['shared_load_wavefronts'] / counts['l1_data_wavefronts']:.0%}",
+        "apart": f"{third - swizzled:.2f} ms",
+        "busy": f"{busy['shared memory and L1']:.2f} ms",
+        "gap": f"{new[profiles.BETWEEN]:.2f}",
+        **{wait: f"{cycles:.2f}" for wait, cycles in zip(waits, spent, strict=True)},
         "conflicts": f"{counts['shared_store_conflicts'] / counts['l1_data_wavefronts']:.0%}",
+        "reads before": f"{counts['shared_load_wavefronts'] / 1e6:.0f}",
+        "reads after": f"{after['shared_load_wavefronts'] / 1e6:.0f}",
     }
     deep = find_variant("07", "A not transposed", BK=32), now.variant(BK=32)
-    flat, turned = map(milliseconds, deep)
+    flat_deep, turned_deep, turned_loose = map(milliseconds, (*deep, loose))
     profiled = list(map(profile, made))
-    if not (fours and flat and turned and all(profiled)):
-        names = ("ideas", "whole", "fours", "guards", "fewer", "third", "more")
-        return found | dict.fromkeys((*names, "flat deep", "turned deep"), "–")
-    guards, fewer, more = (
-        profiled[2]["all"] - profiled[3]["all"],
-        profiled[3]["all"] - profiled[4]["all"],
-        profiled[5]["all"] - profiled[4]["all"],
+    if not (fours and flat_deep and turned_deep and turned_loose and all(profiled)):
+        names = "depth", "ideas", "whole", "fours", "third", "guards", "fewer", "more", "bare fewer"
+        orders = "loose flat", "loose turned", "loose cost", "third turned", "flat deep", "turned deep"
+        return found | dict.fromkeys((*names, *orders), "–")
+    guards, fewer, more, bare_fewer = (
+        profiled[before]["all"] - profiled[then]["all"] for before, then in ((1, 2), (2, 3), (4, 3), (5, 6))
     )
     assert (
-        max(abs(guards / profiled[2]["all"] - 0.1), abs(1 - whole / unrolled - 0.1)) < 0.01
+        max(abs(guards / profiled[1]["all"] - 0.1), abs(1 - whole / unrolled - 0.1)) < 0.01
         and fewer < 0.5 * guards
         and 0.85 < (whole - fours) / (unrolled - whole) < 1
         and more > 0
         and third < 0.95 * fours
-        and abs(unrolled / shallow - 1) < 0.005
-        and third - flat < (shallow - first) / 4
+        and unrolled > 1.05 * first
+        and abs(bare_fewer / profiled[5]["all"] - 0.04) < 0.005
+        and turned_loose - fours > 2 * (transposed - third)
+        and swizzled < 0.97 * flat_deep < 0.97 * third < transposed < 0.95 * turned_deep
         and sass_mix(deep[0])["loop"]["LDL"] > 0
-        and swizzled < 0.97 * flat < 0.97 * third < transposed < 0.95 * turned
     )
     return found | {
+        "depth": f"{unrolled - first:.2f} ms",
         "ideas": f"{unrolled - fours:.2f} ms",
         "whole": f"{unrolled - whole:.2f} ms",
         "fours": f"{whole - fours:.2f} ms",
@@ -197,6 +147,11 @@ def figures() -> dict[str, str]:
         "guards": f"{guards / 1e6:.0f}",
         "fewer": f"{fewer / 1e6:.0f}",
         "more": f"{more / 1e6:.0f}",
-        "flat deep": f"{flat:.2f} ms",
-        "turned deep": f"{turned:.2f} ms",
+        "bare fewer": f"{bare_fewer / 1e6:.0f}",
+        "loose flat": f"{fours:.2f} ms",
+        "loose turned": f"{turned_loose:.2f} ms",
+        "loose cost": f"{turned_loose - fours:.2f} ms",
+        "third turned": f"{turned_loose - transposed:.2f} ms",
+        "flat deep": f"{flat_deep:.2f} ms",
+        "turned deep": f"{turned_deep:.2f} ms",
     }
