@@ -78,15 +78,6 @@ class Dissected(Sized):
         return max(self.launches, key=lambda launch: launch.counts["nanoseconds"])
 
 
-_NAMES = r"tilesize(\d+)x(\d+)", r"gemm_(?:\w+?_)?(\d+)x(\d+)_(?:\d+)x(?:\d+)_", r"gemm_(?:\w+?_)?(\d+)x(\d+)(?!\d)"
-
-
-def tile_of(name: str) -> tuple[int, int] | None:
-    """Return the rows and columns of the tile that a kernel of cuBLAS's tells by its name, or None if it tells none."""
-    found = next(filter(None, (re.search(pattern, name) for pattern in _NAMES)), None)
-    return (int(found[1]), int(found[2])) if found else None
-
-
 def of(what: Kernel | Gemm, size: Size) -> Dissected:
     """Return the recorded launches of a product by cuBLAS, or by a kernel as it is now.
 

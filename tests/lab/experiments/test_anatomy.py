@@ -13,7 +13,6 @@ from lab.experiments.anatomy import (
     CLOSELY,
     METRICS,
     SIZES,
-    tile_of,
 )
 from lab.measure import driver, nsight
 from lab.records import cards
@@ -22,25 +21,7 @@ from sgemm_tutorial import ArgumentError, DeviceError, cublas, find
 from ..records.test_timings import PROVENANCE
 
 CUTLASS = "void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(T1::Params)"
-XMMA = "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x32x8_stage3_warpsize1x4x1_ffma_aligna4_alignc4_execute_kernel"
 REDUCE = "void cublasLt::splitKreduce_kernel<(int)32, (int)16, int, float, (bool)1>(cublasSplitKParams<T5>, const T3 *)"
-GEMV = "void gemv2T_kernel_val<int, int, float, float, (int)128, cublasGemvParamsEx<int, T3, T2>>(T13, T4, T4)"
-
-
-@pytest.mark.parametrize(
-    ("name", "tile"),
-    [
-        (CUTLASS, (256, 128)),
-        (XMMA, (64, 32)),
-        ("ampere_sgemm_128x64_nn", (128, 64)),
-        ("volta_sgemm_32x32_sliced1x4_nn", (32, 32)),
-        (REDUCE, None),
-        (GEMV, None),
-        ("void autotuned<128, 256, 8>(int, int)", None),
-    ],
-)
-def test_names_tell_the_tile(name, tile):
-    assert tile_of(name) == tile
 
 
 class Ncu:
