@@ -28,11 +28,11 @@ def test_the_picture_holds_all_that_was_seen():
 
 
 def test_one_variant_makes_the_noise_at_8192():
-    then, now = power.days(8192)
+    then, now = power.recorded(8192)
     moves = 100 * now / then - 100
     far = np.sort(abs(moves))
     assert far[-1] > 5 and far[-2] < 1.5
-    keys = [point.key for point in load(power.DAYS[0]).points if point.M == 8192]
+    keys = [point.key for point in load(power.RECORDINGS[0]).points if point.M == 8192]
     ((_, parameters, *_), _), _ = keys[np.argmax(abs(moves))]
     assert (dict(parameters)["BN"], dict(parameters)["CLUSTER"]) == (224, 1)
 
@@ -45,12 +45,13 @@ def test_five_timings_of_20_are_of_one_code():
     assert found.shape == (2, 1, 2) and len({*found.flat}) == 4 and found.min() > 101.5
 
 
-def test_gains_and_order_are_by_day_and_by_process():
+def test_gains_and_order_are_by_recording_and_by_process():
     """By the shares of the recordings' points, and the medians of their processes."""
     shares = {
-        day: [power.copy_engine.timed(of, 4096, day).percent_of_cublas for of in power.TWICE] for day in power.DAYS
+        name: [power.copy_engine.timed(of, 4096, name).percent_of_cublas for of in power.TWICE]
+        for name in power.RECORDINGS
     }
-    before = [power.copy_engine.timed(power.BEFORE, 4096, day).percent_of_cublas for day in power.DAYS]
+    before = [power.copy_engine.timed(power.BEFORE, 4096, name).percent_of_cublas for name in power.RECORDINGS]
     for gains, own, old in zip(power.gains(4096), shares.values(), before, strict=True):
         assert np.allclose(gains, 100 * np.divide(own, old) - 100)
     first, fourth = (power.copy_engine.timed(of, 8192, "hopper_again").processes[1] for of in power.TWICE)
@@ -60,7 +61,7 @@ def test_gains_and_order_are_by_day_and_by_process():
     assert len(power.order(8192)) == 6 and np.isclose(power.order(8192)[1], 100 * (ratio - 1))
 
 
-def test_20_is_timed_first_and_fourth():
-    for day in power.DAYS:
-        keys = [point.key for point in load(day).points if point.M == 8192]
-        assert [keys.index(power.copy_engine.timed(of, 8192, day).key) for of in power.TWICE] == [0, 3]
+def test_20_is_timed_first_and_once_more():
+    for name in power.RECORDINGS:
+        keys = [point.key for point in load(name).points if point.M == 8192]
+        assert [keys.index(power.copy_engine.timed(of, 8192, name).key) for of in power.TWICE] == [0, 3]
