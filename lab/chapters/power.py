@@ -42,7 +42,7 @@ def share(size: int, protocol: str) -> float:
 
 
 def turns(size: int) -> np.ndarray:
-    """Return the least and the largest share in turns of 20's code in %, of five timings: two in each recording, and `share`."""
+    """Return the least and the largest share in turns of 20's code in %: two in each recording, and `share`."""
     found = [*persistent.shares(TWICE, [size]).flat, share(size, "in turns")]
     return np.array([min(found), max(found)])
 
