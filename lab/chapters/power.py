@@ -133,27 +133,26 @@ def recording() -> files.Recording[sustained.Sustained]:
 def figures() -> dict[str, str]:
     """Return the page's figures, by the names under which it shows them, if what it says of them holds."""
     limit, settings, runs = recording().provenance["power_limit_watts"], recording().settings, [seen(of) for of in BOTH]
-    burst, alone = share(SIZE, "burst"), share(SIZE, "lasting")
     steady = np.array([np.median(run[(run[:, 0] > 0.25) & (run[:, 0] <= 0.8)], axis=0) for run in runs])
     watts = [np.mean(run[len(run) // 2 :, 2]) for run in runs]
-    (ms, _), (in_turns, theirs) = both(SIZE, "burst"), both(SIZE, "in turns")
-    found = sustained.of(KERNEL, SIZE, protocol="in turns")
+    (burst, _, alone), ((ms, _), (in_turns, theirs), _) = zip(
+        *((share(SIZE, of), both(SIZE, of)) for of in NAMES), strict=True
+    )
+    found, zeros = sustained.of(KERNEL, SIZE, protocol="in turns"), sustained.of(KERNEL, SIZE, "zeros")
     read, mhz = sustained.of(KERNEL, SIZE, protocol="burst").samples.sm_mhz[0], found.sm_mhz
-    zeros, limited = sustained.of(KERNEL, SIZE, "zeros"), [set(sustained.of(of, SIZE).reasons) for of in BOTH]
     fits = [share(size, "lasting") - turns(size) * np.divide(*clocks(size)) for size in SIZES]
     moves = np.diff(np.log(recorded(SIZE)), axis=0)[0]
     unsteady, rest = recorded(SIZE)[:, np.argmax(abs(moves))], np.delete(moves, np.argmax(abs(moves)))
     step = min(np.diff(np.unique(np.concatenate(runs)[:, 3]))).astype(int)
     without = 100 * copy_engine.STUDENT[len(rest) - 1] * np.std(rest, ddof=1)
-    early = [run[run[:, 0] < 0.2, 2].max() for run in runs]
     assert (
-        max(burst, alone) < 99 < 101 < turns(SIZE)[0]
+        max(share(size, of) for size in SIZES for of in ("burst", "lasting")) < 99 < 101 < turns(SIZE)[0]
         and fits[0][1] < 0 < fits[0][0]
         and 0.7 < min(fits[1]) < 1 < max(fits[1]) < 1.8
         and abs(np.diff(watts))[0] < 0.5
-        and limited == [{4}, {4}]
+        and [set(sustained.of(of, SIZE).reasons) for of in BOTH] == [{4}, {4}]
         and set(zeros.reasons) == {4}
-        and {*sustained.of(cublas.gemm_ex, SIZE, protocol="burst").samples.sm_mhz} == {read}
+        and {mhz for of in BOTH for mhz in sustained.of(of, SIZE, protocol="burst").samples.sm_mhz} == {read}
         and np.median(found.cublas.sm_mhz) == mhz > max(steady[:, 3])
         and min(steady[:, 2]) > limit
         and steady[0, 1] < steady[1, 1]
@@ -177,7 +176,7 @@ def figures() -> dict[str, str]:
         "alone": f"{alone:.1f}%",
         "clocks": "{:,} MHz for 20 and {:,} MHz for cuBLAS".format(*clocks(SIZE)),
         "rested": " and ".join(f"{run[0, 2]:.0f}" for run in runs) + " W",
-        "peaks": " and ".join(f"{of:.0f}" for of in early) + " W",
+        "peaks": " and ".join(f"{run[run[:, 0] < 0.2, 2].max():.0f}" for run in runs) + " W",
         "lead": f"{100 * (steady[1, 1] / steady[0, 1] - 1):.1f}%",
         "watts": f"{watts[0]:.0f} W",
         "read": f"{read:,} MHz",
