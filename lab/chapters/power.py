@@ -12,7 +12,6 @@ from ..draw.figure import BLUE, INK, ORANGE, WIDTH, Figure
 from ..experiments import sustained
 from ..experiments.ceilings import card
 from ..records import files
-from ..records.timings import Process, load
 from . import copy_engine, persistent
 
 KERNEL, BEFORE, SIZES, SIZE = find("20"), find("19"), (8192, 4096), 8192
@@ -21,10 +20,8 @@ BOTH, TWICE = (KERNEL, cublas.gemm_ex), (KERNEL, persistent.STEPS[2])
 """20 and cuBLAS; 20 as the recordings time its code twice, as 20, and as its last step but for its width."""
 NAMES = {"burst": "burst", "in turns": "in turns", "lasting": "alone"}
 """Protocols, as the page calls them."""
-DAYS = copy_engine.TWICE[::-1]
+RECORDINGS = copy_engine.TWICE[::-1]
 """Two recordings of one plan, the earlier one first."""
-PARTS = ((0.25, 0.5), (0.5, 0.8), (0.8, 1), (1, 2), (2, 3), (3, 4))
-"""Seconds of a run alone: as samples in turns are taken, until the clock falls, as it falls, and after that."""
 BANDS = (
     ("ms of a launch", (1.4, 1.6, 1.8, 2, 2.2, 2.4)),
     ("W, by NVML", (100, 400, 700, 1000)),
@@ -33,59 +30,43 @@ BANDS = (
 """What the picture shows of a run, from top to bottom, and the ticks of each: all that was seen is within them."""
 
 
-def both(size: int, protocol: str, inputs: str = "normal") -> np.ndarray:
-    """Return milliseconds of `KERNEL` and of cuBLAS: of a run alone means of the second half, else medians."""
-    return np.array(
-        [persistent.lasting(who, size, inputs)[0] for who in BOTH]
-        if protocol == "lasting"
-        else [sustained.of(KERNEL, size, inputs, protocol).ms, sustained.cublas_ms(KERNEL, size, inputs, protocol)]
-    )
+def both(size: int, protocol: str) -> np.ndarray:
+    """Return milliseconds of `KERNEL` and of cuBLAS: medians, of a run alone of its second half."""
+    of = size, "normal", protocol
+    return np.array([sustained.of(KERNEL, *of).ms, sustained.cublas_ms(KERNEL, *of)])
 
 
-def share(size: int, protocol: str, inputs: str = "normal") -> float:
-    """Return the share of 20 in cuBLAS's speed in %, in turns by `paired`."""
-    found, ms = sustained.of(KERNEL, size, inputs, protocol), both(size, protocol, inputs)
-    return paired(Process(found.samples, found.cublas)) if found.cublas else 100 * np.divide(*ms[::-1])
+def share(size: int, protocol: str) -> float:
+    """Return the share of 20 in cuBLAS's speed in %: the ratio of medians."""
+    return 100 * np.divide(*both(size, protocol)[::-1])
 
 
-def paired(*processes: Process) -> float:
-    """Return a share in cuBLAS's speed in %: the median of each sample's, beside cuBLAS's of the same turn."""
-    return 100 * np.median(np.concatenate([np.divide(of.cublas.ms, of.own.ms) for of in processes]))
+def turns(size: int) -> np.ndarray:
+    """Return the least and the largest share in turns of 20's code in %: two in each recording, and `share`."""
+    found = [*persistent.shares(TWICE, [size]).flat, share(size, "in turns")]
+    return np.array([min(found), max(found)])
+
+
+def clocks(size: int) -> np.ndarray:
+    """Return the clocks in MHz of `KERNEL` and of cuBLAS alone, medians of the second half."""
+    return np.array([sustained.of(who, size).sm_mhz for who in BOTH])
 
 
 def protocols_table() -> Table:
     """Return what 20 and cuBLAS take at `SIZE` by protocol, and the shares at all `SIZES`."""
+    shares = {
+        protocol: [
+            "{:.1f} to {:.1f}%".format(*turns(size)) if protocol == "in turns" else f"{share(size, protocol):.1f}%"
+            for size in SIZES
+        ]
+        for protocol in NAMES
+    }
     return Table(
         ("timed", "20, ms", "cuBLAS, ms", *(f"share at {size}" for size in SIZES)),
-        [
-            (
-                name,
-                *(f"{ms:.3f}" for ms in both(SIZE, protocol)),
-                *(f"{share(size, protocol):.1f}%" for size in SIZES),
-            )
-            for protocol, name in NAMES.items()
-        ],
+        [(name, *(f"{ms:.3f}" for ms in both(SIZE, of)), *shares[of]) for of, name in NAMES.items()],
         f"A launch in FP16 on random numbers, M = N = K = {SIZE}, {card().name}",
-        "Share: speed of 20 by cuBLAS's.",
-    )
-
-
-def energy(size: int) -> np.ndarray:
-    """Return what a launch alone takes of `KERNEL` and of cuBLAS: joules by the card's counter, mean watts, and ms."""
-    joules, ms = np.array([sustained.of(who, size).joules for who in BOTH]), both(size, "lasting")
-    return np.stack((joules, 1000 * joules / ms, ms), axis=1)
-
-
-def energy_table() -> Table:
-    """Return what a launch alone takes: energy, power, time."""
-    return Table(
-        ("M = N = K, alone", "joules", "joules by time, W", "ms"),
-        [
-            (f"{size}, {name}", f"{joules:.4f}", f"{watts:.0f}", f"{ms:.4f}")
-            for size in SIZES
-            for name, (joules, watts, ms) in zip(("20", "cuBLAS"), energy(size), strict=True)
-        ],
-        f"A launch on random numbers, means of the second half, {card().name}",
+        "Share: speed of 20 by cuBLAS's. In turns, five timings of the same code. One warmed up for 0.25 s, and the "
+        "ms are its own; four for 0.05 to 0.1 s (at 4096, for 0.25 s or more).",
     )
 
 
@@ -95,12 +76,6 @@ def seen(who: Kernel | cublas.Gemm, size: int = SIZE) -> np.ndarray:
     return np.stack(
         (recording().settings["lasting_s"] * np.cumsum(of.ms) / np.sum(of.ms), of.ms, of.watts, of.sm_mhz), 1
     )
-
-
-def part(first: float, last: float, size: int = SIZE) -> np.ndarray:
-    """Return mean ms, watts and MHz in a part of a run alone, of `KERNEL` and of cuBLAS."""
-    runs = (seen(who, size) for who in BOTH)
-    return np.array([run[(run[:, 0] > first) & (run[:, 0] <= last), 1:].mean(axis=0) for run in runs])
 
 
 def course() -> Figure:
@@ -126,15 +101,28 @@ def course() -> Figure:
     )
 
 
-def days(size: int) -> np.ndarray:
-    """Return the shares in cuBLAS's speed in %, `paired`, by recording of `DAYS`, and by the point in it."""
-    found = [{of.key: paired(*of.processes) for of in load(day).points if size == of.M} for day in DAYS]
-    return np.array([[of[key] for key in found[0]] for of in found])
+def recorded(size: int) -> np.ndarray:
+    """Return the shares in cuBLAS's speed in %, by recording of `RECORDINGS`, and by the point in it."""
+    return copy_engine.twice(size)[::-1]
 
 
-def timed(size: int, *kernels: Kernel) -> np.ndarray:
-    """Return kernels' shares in cuBLAS's speed in %, `paired`, by recording of `DAYS`, and by kernel."""
-    return np.array([[paired(*copy_engine.timed(of, size, day).processes) for of in kernels] for day in DAYS])
+def gains(size: int) -> np.ndarray:
+    """Return by how many % 20 has a larger share than 19, by recording of `RECORDINGS`, and by timing of 20's code."""
+    *own, before = persistent.shares((*TWICE, BEFORE), [size])[:, 0, ::-1]
+    return 100 * (own / before - 1).T
+
+
+def order(size: int) -> np.ndarray:
+    """Return by how many % 20's code has a larger share in its first timing than in its second, by process."""
+    shares = [
+        [
+            np.median(of.cublas.ms) / np.median(of.own.ms)
+            for name in RECORDINGS
+            for of in copy_engine.timed(who, size, name).processes
+        ]
+        for who in TWICE
+    ]
+    return 100 * (np.divide(*shares) - 1)
 
 
 def recording() -> files.Recording[sustained.Sustained]:
@@ -145,43 +133,35 @@ def recording() -> files.Recording[sustained.Sustained]:
 def figures() -> dict[str, str]:
     """Return the page's figures, by the names under which it shows them, if what it says of them holds."""
     limit, settings, runs = recording().provenance["power_limit_watts"], recording().settings, [seen(of) for of in BOTH]
-    (burst, turns, alone), steady = (
-        [share(SIZE, of) for of in NAMES],
-        np.array([(share(size, "lasting", "zeros"), share(size, "in turns")) for size in SIZES]),
+    steady = np.array([np.median(run[(run[:, 0] > 0.25) & (run[:, 0] <= 0.8)], axis=0) for run in runs])
+    watts = [np.mean(run[len(run) // 2 :, 2]) for run in runs]
+    (burst, _, alone), ((ms, _), (in_turns, theirs), _) = zip(
+        *((share(SIZE, of), both(SIZE, of)) for of in NAMES), strict=True
     )
-    zeros, clocks = zip(
-        *((sustained.of(of, SIZE, "zeros").samples, persistent.lasting(of, SIZE)[1]) for of in BOTH), strict=True
-    )
-    parts, lowest = (
-        [100 * np.divide(*part(*of)[::-1, 0]) for of in PARTS],
-        np.array([run[(run[:, 0] > 0.8) & (run[:, 0] < 1.2)].min(axis=0) for run in runs]),
-    )
-    more, less = (100 * np.divide(*energy(size)) - 100 for size in SIZES)
-    moves = [100 * np.divide(*days(size)[::-1]) for size in SIZES]
-    noise, chance = [abs(of - np.median(of)).max() for of in moves], [copy_engine.chance(size) for size in SIZES]
-    again, gains = [*timed(SIZE, *TWICE).flat, turns], [timed(of, *TWICE) / timed(of, BEFORE) - 1 for of in SIZES]
+    found, zeros = sustained.of(KERNEL, SIZE, protocol="in turns"), sustained.of(KERNEL, SIZE, "zeros")
+    read, mhz = sustained.of(KERNEL, SIZE, protocol="burst").samples.sm_mhz[0], found.sm_mhz
+    fits = [share(size, "lasting") - turns(size) * np.divide(*clocks(size)) for size in SIZES]
+    moves = np.diff(np.log(recorded(SIZE)), axis=0)[0]
+    unsteady, rest = recorded(SIZE)[:, np.argmax(abs(moves))], np.delete(moves, np.argmax(abs(moves)))
+    step = min(np.diff(np.unique(np.concatenate(runs)[:, 3]))).astype(int)
+    without = 100 * copy_engine.STUDENT[len(rest) - 1] * np.std(rest, ddof=1)
     assert (
-        burst < 99 < 103 < turns
-        and alone < 99.5
-        and min(parts[:2]) > 100.5
-        and parts[2] < 90
-        and max(parts[3:]) < 99.5
-        and clocks[0] < 0.96 * clocks[1]
+        max(share(size, of) for size in SIZES for of in ("burst", "lasting")) < 99 < 101 < turns(SIZE)[0]
+        and fits[0][1] < 0 < fits[0][0]
+        and 0.7 < min(fits[1]) < 1 < max(fits[1]) < 1.8
+        and abs(np.diff(watts))[0] < 0.5
+        and [set(sustained.of(of, SIZE).reasons) for of in BOTH] == [{4}, {4}]
+        and set(zeros.reasons) == {4}
+        and {mhz for of in BOTH for mhz in sustained.of(of, SIZE, protocol="burst").samples.sm_mhz} == {read}
+        and np.median(found.cublas.sm_mhz) == mhz > max(steady[:, 3])
+        and min(steady[:, 2]) > limit
+        and steady[0, 1] < steady[1, 1]
         and all(np.count_nonzero(np.diff(run[:, 2])) == 10 * settings["lasting_s"] for run in runs)  # each 0.1 s
-        and all(
-            set(of.sm_mhz[len(of.ms) // 2 :]) == {zeros[0].sm_mhz[-1]} and max(of.watts) < 0.65 * limit for of in zeros
-        )
-        and len({mhz for of in BOTH for mhz in sustained.of(of, 4096, "zeros").samples.sm_mhz[-180:]}) == 1
-        and [round(float(np.ptp(part(*of)[:, 1].round()))) for of in PARTS[:2]] == [14, 15]
-        and round(float(np.ptp(energy(SIZE)[:, 1]))) == 9
-        and all(abs(np.diff(part(*of)[:, 1])) < 1 for of in PARTS[4:])
-        and abs(np.diff(steady)).max() < 0.2
-        and abs(less[0] - less[2]) < 0.2
-        and min(more[0], less[0]) > 1
-        and 0 < gains[0].min() < gains[0].max() < noise[0] / 100
-        and gains[1].min() > noise[1] / 100
-        and min(again) > 101
-        and ((chance < np.divide(*persistent.shares((KERNEL, BEFORE), SIZES)).T - 1) == (False, True)).all()
+        and sorted(gains(SIZE).flat > without) == [False, True, True, True]
+        and gains(SIZE).max() < 100 * copy_engine.chance(SIZE)
+        and gains(4096).min() > 100 * copy_engine.chance(4096)
+        and [(order(SIZE) > least).sum() for least in (0, 0.5)] == [5, 5]
+        and len({*(order(4096) > 0)}) == 2
     )
     return {
         "card": card().name,
@@ -189,31 +169,26 @@ def figures() -> dict[str, str]:
         "boost": f"{card().boost_mhz:,} MHz",
         "rest": f"{settings['rest']:g} s",
         "seconds": f"{settings['lasting_s']:g} s",
-        "burst ms": f"about {settings['chunks'] * 2 * both(SIZE, 'burst')[0]:.0f} ms",
-        "sample": f"{2 * both(SIZE, 'in turns')[0]:.1f} ms",
+        "burst ms": f"about {settings['chunks'] * 2 * ms:.0f} ms",
+        "sample": f"{2 * in_turns:.1f} ms",
         "burst": f"{burst:.1f}%",
-        "turns": f"{turns:.1f}%",
+        "turns": "{:.1f}% to {:.1f}%".format(*turns(SIZE)),
         "alone": f"{alone:.1f}%",
-        "joules": f"{more[0]:.1f}%",
-        "more": f"{more[0]:.1f}% more energy and {more[2]:.1f}% more time",
-        "more 4096": f"{less[0]:.1f}% more energy and {less[2]:.1f}% more time",
+        "clocks": "{:,} MHz for 20 and {:,} MHz for cuBLAS".format(*clocks(SIZE)),
         "rested": " and ".join(f"{run[0, 2]:.0f}" for run in runs) + " W",
-        "low": " and ".join(f"{mhz:,.0f}" for mhz in lowest[:, 3]) + " MHz",
-        "low watts": " and ".join(f"{watts:.0f}" for watts in lowest[:, 2]) + " W",
-        "clocks": f"{clocks[0]:,.0f} MHz against {clocks[1]:,.0f}",
-        "division": "{:.4f} J / {:.0f} W = {:.4f} ms".format(*energy(4096)[0]),
-        "amiss": f"{200 / len(runs[0]):.1f}%",
-        "without": f"{np.sort(abs(moves[0] - np.median(moves[0])))[-2]:.1f}%",
-        "day 1": persistent.both(100 * gains[0][0]),
-        "batch": f"{1000 * settings['lasting_s'] / len(runs[0]):.0f} ms",
-        "zeros": f"{steady[0, 0]:.1f}%",
-        "zeros 4096": f"{steady[1, 0]:.1f}% and {steady[1, 1]:.1f}%",
-        "zeros clock": f"{zeros[0].sm_mhz[-1]:,} MHz",
-        "zeros watts": f"{max(max(of.watts) for of in zeros)} W",
-        "early": f"{parts[0]:.1f}%",
-        "points": f"{turns - alone:.1f}",
-        "by time": f"{parts[0] - alone:.1f}",
-        "by turns": f"{turns - parts[0]:.1f}",
-        "repeats": f"{min(again):.1f}% to {max(again):.1f}%",
-        "noises": persistent.both(100 * np.array(chance)),
+        "peaks": " and ".join(f"{run[run[:, 0] < 0.2, 2].max():.0f}" for run in runs) + " W",
+        "lead": f"{100 * (steady[1, 1] / steady[0, 1] - 1):.1f}%",
+        "watts": f"{watts[0]:.0f} W",
+        "read": f"{read:,} MHz",
+        "read cycles": f"{ms:.3f} ms · {read:,} MHz = {ms * read / 1000:.2f} million cycles",
+        "turns cycles": f"{in_turns:.3f} ms · {mhz:,} MHz = {in_turns * mhz / 1000:.2f} million",
+        "burst clock": f"{in_turns * mhz / ms:,.0f} MHz",
+        "fewer": f"{100 * (1 - in_turns / theirs):.1f}% fewer",
+        "turns clock": f"{mhz:,} MHz",
+        "steady": " and ".join(f"{run[3]:,.0f}" for run in steady) + " MHz",
+        "without": f"{without:.1f}%",
+        "ahead": "{:.1f}% to {:.1f}%".format(*np.sort(order(SIZE))[[1, -1]]),
+        "step": f"{step} MHz, or {100 * step / clocks(4096)[0]:.1f}%",
+        "unsteady": "{:.1f} to {:.1f}%".format(*unsteady),
+        "zeros watts": f"{zeros.watts} W",
     }

@@ -3,8 +3,8 @@
 import numpy as np
 
 import lab
-from lab.chapters import persistent, power
-from lab.records.timings import Process, Samples, load
+from lab.chapters import power
+from lab.records.timings import load
 from sgemm_tutorial import find
 
 
@@ -14,9 +14,9 @@ def test_20_leads_in_turns_and_has_the_lower_clock_alone():
         ms, their_ms = power.both(size, "in turns")
         assert ms < their_ms and power.share(size, "in turns") > 100
         ms, their_ms = power.both(size, "lasting")
-        clocks = [persistent.lasting(who, size)[1] for who in power.BOTH]
+        clocks = power.clocks(size)
         assert clocks[0] < clocks[1] < lab.card().boost_mhz and ms > their_ms
-    assert power.protocols_table().rows[1][-2] == "103.5%" and power.figures()
+    assert power.protocols_table().rows[1][-2] == "101.9 to 103.5%" and power.figures()
 
 
 def test_the_picture_holds_all_that_was_seen():
@@ -27,21 +27,12 @@ def test_the_picture_holds_all_that_was_seen():
     assert "seconds" in drawn and "nan" not in drawn
 
 
-def test_a_share_in_turns_pairs_samples_and_joins_processes():
-    runs = [
-        Process(Samples([1, 2, 4], [], []), Samples([1, 4, 4], [], [])),
-        Process(Samples([2], [], []), Samples([6], [], [])),
-    ]
-    assert power.paired(runs[0]) == 100 and power.paired(*runs) == 150
-
-
 def test_one_variant_makes_the_noise_at_8192():
-    then, now = power.days(8192)
-    moves = 100 * now / then
-    moves -= np.median(moves)
+    then, now = power.recorded(8192)
+    moves = 100 * now / then - 100
     far = np.sort(abs(moves))
-    assert far[-1] > 3.5 and 0.75 < far[-2] < 0.85
-    keys = [point.key for point in load(power.DAYS[0]).points if point.M == 8192]
+    assert far[-1] > 5 and far[-2] < 1.5
+    keys = [point.key for point in load(power.RECORDINGS[0]).points if point.M == 8192]
     ((_, parameters, *_), _), _ = keys[np.argmax(abs(moves))]
     assert (dict(parameters)["BN"], dict(parameters)["CLUSTER"]) == (224, 1)
 
@@ -50,11 +41,27 @@ def test_five_timings_of_20_are_of_one_code():
     twentieth = find("20")
     same = [of for of in load("hopper").points if of.M == 8192 and of.digest == lab.sustained.of(twentieth).digest]
     assert sum(dict(of.parameters) == twentieth.parameters for of in same) == 2
-    found = power.timed(8192, *power.TWICE)
-    assert found.shape == (2, 2) and len({*found.flat}) == 4 and found.min() > 101.5
+    found = power.persistent.shares(power.TWICE, [8192])
+    assert found.shape == (2, 1, 2) and len({*found.flat}) == 4 and found.min() > 101.5
 
 
-def test_parts_of_a_run_are_means_between_two_moments(monkeypatch):
-    made = np.stack((np.arange(8), np.arange(8) ** 2, np.arange(8), np.ones(8)), axis=1)
-    monkeypatch.setattr(power, "seen", lambda who, size: made)
-    assert power.part(2, 4).tolist() == [[12.5, 3.5, 1]] * 2
+def test_gains_and_order_are_by_recording_and_by_process():
+    """By the shares of the recordings' points, and the medians of their processes."""
+    shares = {
+        name: [power.copy_engine.timed(of, 4096, name).percent_of_cublas for of in power.TWICE]
+        for name in power.RECORDINGS
+    }
+    before = [power.copy_engine.timed(power.BEFORE, 4096, name).percent_of_cublas for name in power.RECORDINGS]
+    for gains, own, old in zip(power.gains(4096), shares.values(), before, strict=True):
+        assert np.allclose(gains, 100 * np.divide(own, old) - 100)
+    first, fourth = (power.copy_engine.timed(of, 8192, "hopper_again").processes[1] for of in power.TWICE)
+    ratio = (
+        np.median(first.cublas.ms) / np.median(first.own.ms) / np.median(fourth.cublas.ms) * np.median(fourth.own.ms)
+    )
+    assert len(power.order(8192)) == 6 and np.isclose(power.order(8192)[1], 100 * (ratio - 1))
+
+
+def test_20_is_timed_first_and_once_more():
+    for name in power.RECORDINGS:
+        keys = [point.key for point in load(name).points if point.M == 8192]
+        assert [keys.index(power.copy_engine.timed(of, 8192, name).key) for of in power.TWICE] == [0, 3]
