@@ -11,7 +11,6 @@ from sgemm_tutorial.families import any_shape
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.launch import Launch, Place
 from sgemm_tutorial.operands import imagined
-from sgemm_tutorial.simulation import Run
 from sgemm_tutorial.table import Table
 
 from ..draw.chart import COLOURS, Chart, dye
@@ -34,41 +33,36 @@ SHORT = find("22", BITS=16)
 """22 with a C of 16 bits."""
 WAYS = "rows fetched", "rows copied", "without tensor cores"
 """How 22 does a product: tensor cores multiply its rows as they are, or as `pad` copies them, or others do it."""
-H200, H100, RANDOM = (RESULTS / f"{name}.json" for name in ("h200/any_shape", "h100/any_shape", "h200/random_22"))
+H200, RANDOM = (RESULTS / "h200" / f"{name}.json" for name in ("any_shape", "random_22"))
 BRIEF = 0.01
 """The better opponent's ms under which the table counts a product as brief."""
 LOW = 95
 """The percentage of the better opponent's speed under which a product counts as lost."""
-TINY, LONG = (256, 256, 256), (256, 256, 16384)
-"""The smallest product, and the one whose divisions the chapter weighs."""
+LONG = (256, 256, 16384)
+"""The product whose divisions the chapter weighs."""
 KINDS = ("squares", *WAYS)
 """What the chart tells apart; a product is of the first that fits."""
 
 
 def pieces(cluster: int, clusters: int, shared: int, tiles: int, steps: int) -> Iterator[tuple[int, int, int]]:
     """Yield a cluster's pieces as `Work` deals them out: tile, first step, and the step before which it ends."""
-    start, end = (share * shared * steps // clusters for share in (cluster, cluster + 1))
+    share = cluster
+    if shared and clusters % shared == 0:
+        share = cluster % shared * (clusters // shared) + cluster // shared
+    start, end = (number * shared * steps // clusters for number in (share, share + 1))
     for tile in range(start // steps, -(-end // steps)):
         yield tile, max(start - tile * steps, 0), min(end - tile * steps, steps)
     yield from ((tile, 0, steps) for tile in range(shared + cluster, tiles, clusters))
 
 
-def picture(run: Run, shared: int, clusters: int) -> Figure:
-    """Draw the pieces of a simulated run's blocks, which are clusters of one; which of them wrote, the trace says."""
-    of, (M, N) = run.kernel.parameters, run.C.shape
-    rows, tiles, steps = -(-M // of["BM"]), run.kernel.grid(M, N), -(-run.K // of["BK"])
-    wrote = {
-        (access.block, int(at) // 4 % N // of["BN"] * rows + int(at) // 4 // N // of["BM"])  # down the columns of tiles
-        for access in run.trace
-        if access.array == "C"
-        for at in access.offsets
-    }
+def picture(tiles: int, steps: int, clusters: int) -> Figure:
+    """Draw the pieces of clusters that share all tiles."""
     found = [
-        Part(block, tile % rows, tile // rows, begin, end, (block, tile) in wrote)
-        for block in range(clusters)
-        for tile, begin, end in pieces(block, clusters, shared, tiles, steps)
+        Part(cluster, tile, 0, begin, end, end - begin == steps)
+        for cluster in range(clusters)
+        for tile, begin, end in pieces(cluster, clusters, tiles, tiles, steps)
     ]
-    return division(found, clusters, f"{tiles} tiles of {steps} steps, {shared} of them shared", 8, "cluster")
+    return division(found, clusters, f"{tiles} tiles of {steps} steps", 8, "cluster")
 
 
 @lru_cache
@@ -115,38 +109,6 @@ def setting(*wanted: int) -> Mapping[str, int]:
     )
 
 
-def meeting(of: Mapping[str, int], parts: int, digits: int = 9) -> tuple[float, float]:
-    """Return the µs by the model of a tile's parts that meet, and of each part among them, to so many digits."""
-    part = round(any_shape.PART + of["BM"] * of["BN"] * 4 / any_shape.ADD, digits)
-    rounds = min(parts, any_shape.TOGETHER), -(-parts // any_shape.TOGETHER)
-    return sum(any_shape.MEET + added * part for added in rounds if added > 1), part
-
-
-def tried(size: Size, of: Iterable[str] = any_shape.PARAMETERS) -> dict[tuple[tuple[int, ...], int], float]:
-    """Return the µs of what the search on an H200 tried at a size, by the setting and how many tiles were shared.
-
-    The settings are 22's, or those with the parameters of `any_shape.DEEP`.
-    """
-    every, many = tune.load(H200.with_name("tune_22.json")).settings["settings"], len(tuple(of))
-    return {
-        (tuple(every[number]), shared): us
-        for number, shared, _, us in searched()[size].tried
-        if len(every[number]) == many
-    }
-
-
-def finals(size: Size, of: Iterable[str] = any_shape.PARAMETERS) -> dict[tuple[int, ...], float]:
-    """Return the µs of what the search timed carefully in the end, the quickest first, by the setting."""
-    many, ran = len(tuple(of)), searched()[size].finalists
-    return {each.way.setting: 1e3 * each.ms for each in ran if len(each.way.setting) == many}
-
-
-def both() -> list[float]:
-    """Return how many times as long 22 alone takes as `any_shape.DEEP`, at the shapes where both were finalists."""
-    raced = [(finals(size), finals(size, any_shape.DEEP_PARAMETERS)) for size in SHAPES if size in searched()]
-    return [min(own.values()) / min(other.values()) for own, other in raced if own and other]
-
-
 def used() -> dict[str, list[Size]]:
     """Return the shapes at which the search on an H200 chose what 20 lacks, by what that is."""
     best = {size: searched()[size].best for size in SHAPES if size in searched()}
@@ -159,29 +121,27 @@ def used() -> dict[str, list[Size]]:
     }
 
 
-def remainder(of: Mapping[str, int]) -> list[float]:
-    """Return the µs by the model of a launch at `LONG` besides steps and meetings: its own, a tile's end, memory's."""
-    traffic = any_shape.START + any_shape.moved(*LONG) / any_shape.MEMORY
-    launch = any_shape.START + any_shape.CLUSTERED * (of["CLUSTER"] > 1)
-    return [round(us, 2) for us in (launch, any_shape.pace(of)[1], any_shape.HIDDEN * traffic)]
+def moving() -> float:
+    """Return the µs in which the model moves A, B and C of `LONG`."""
+    return any_shape.START + any_shape.moved(*LONG) / any_shape.MEMORY
 
 
-def weighed(*ways: tuple[Mapping[str, int], int]) -> Table:
-    """Return a pencil's µs of `LONG` in some settings, with so many parts of each tile, beside measured ones."""
-    (M, N, K), rows = LONG, []
-    for of, parts in ways:
-        tiles, steps = M // (of["BM"] * of["CLUSTER"]) * (N // of["BN"]), K // any_shape.BK // parts
-        multiply = steps * any_shape.pace(of)[0] * (any_shape.SHARED if parts > 1 else 1)
-        us = [round(each, 2) for each in (multiply, meeting(of, parts, 3)[0], sum(remainder(of)))]
-        brief = tried(LONG).get((tuple(map(of.get, any_shape.PARAMETERS)), tiles * (parts > 1)))
-        ran = 1e3 * points(WHOLE, H200)[LONG].ms if parts == 1 else brief if tiles * parts == 64 else None
-        rows.append((parts, steps, *(f"{each:.2f}" for each in (*us, sum(us))), ran))
-    return Table(
-        ("parts", "steps", "multiplying", "meeting", "all else", "model's total", "measured"),
-        rows,
-        f"{times_of(LONG)} in tiles of {of['BM']} × {of['BN']}, in clusters of two, µs on an H200",
-        "Measured: one part as in the table of times below, eight in the search's first pass.",
-    )
+def costs(parts: int) -> tuple[float, ...]:
+    """Return the µs by the model of `LONG` in such tiles: of a step, of all of them, of adding, and of all else."""
+    (M, N, K), of = LONG, setting(64, 128)
+    blocks, (step, end) = M // of["BM"] * N // of["BN"] * parts, any_shape.pace(of)
+    step = round(max(step, blocks * (of["BM"] + of["BN"]) * any_shape.SWIZZLE / any_shape.L2), 3)
+    multiply = K // any_shape.BK // parts * step * (any_shape.SHARED if parts > 1 else 1)
+    add = any_shape.SECOND + parts * M * N * 4 / any_shape.PARTS_MOVED if parts > 1 else 0
+    rest = round(any_shape.START, 2) + round(end, 2) + round(any_shape.HIDDEN * moving(), 2)
+    return step, round(multiply, 2), round(add, 2), rest
+
+
+def weighed(*parts: int) -> Table:
+    """Return a pencil's µs of `LONG` in tiles of 64 × 128, with so many parts of each tile."""
+    rows = [(of, 256 // of, *(f"{us:.2f}" for us in (*costs(of)[1:], sum(costs(of)[1:])))) for of in parts]
+    heads = "parts of a tile", "steps", "multiplying", "adding", "all else", "model's total"
+    return Table(heads, rows, f"{times_of(LONG)} in tiles of 64 × 128, in clusters of one block: the model's µs, H200")
 
 
 def opponents(size: Size, recording: str | Path = "any_shape") -> list[float]:
@@ -218,28 +178,24 @@ def measured() -> Table:
 
 
 def longer() -> Table:
-    """Return the µs of 22 alone, and without each of its two gains, where 22 is called; in brackets: as by a build."""
+    """Return the µs of 22 alone, and without each of its two gains; starred where the same build varies as much."""
     rows = [
         (
-            f"{times_of(size)}, {name}",
-            "{BM} × {BN}".format(**launched(size, ALONE, on).kernel.parameters),
-            f"{1e3 * points(ALONE, on)[size].ms:#.3g}".rstrip("."),
-            *(
-                f"{1e3 * points(of, on)[size].ms:#.3g}".rstrip(".") + f" ({lost_by(of, on)[size]:+z.0%})" + "*" * within
-                for of in (OVERLAP, OWN_NUMBER)
-                for within in [by_build(size, lost_by(of, on)[size])]
-            ),
+            times_of(size),
+            "{BM} × {BN}".format(**launched(size, ALONE).kernel.parameters),
+            *(f"{1e3 * points(of)[size].ms:#.3g}".rstrip(".") + more for of, more in ((ALONE, ""), *gains)),
         )
-        for size in called()
-        for name, on in (("H200", H200), ("H100", H100))
+        for size in lost_by(WHOLE)
+        for gains in [
+            [
+                (of, f" ({lost:+.1%})" + "*" * (apart(lost) <= chance()))
+                for of in (OVERLAP, OWN_NUMBER)
+                for lost in [lost_by(of)[size]]
+            ]
+        ]
     ]
-    heads = "M×N×K, card", "tile", "22 alone", "without early call", "without shuffle"
-    return Table(heads, rows, "µs of a launch (*: two builds that do the same differ by as much)")
-
-
-def called() -> list[Size]:
-    """Return the products at which both gains were timed and that 22 does when it is called."""
-    return [size for size in lost_by(OVERLAP) if launched(size, recording=H200).kernel.name == KERNEL.name]
+    heads = "M×N×K", "tile", "22 alone", "without early call", "without shuffle"
+    return Table(heads, rows, f"µs of a launch, {card().name} (*: the same build, timed twice, differs by as much)")
 
 
 def better(size: Size, recording: str | Path = "any_shape") -> float:
@@ -321,148 +277,114 @@ def apart(lost: float) -> float:
     return max(1 + lost, 1 / (1 + lost)) - 1
 
 
-def chance(smallest: bool) -> float:
-    """Return by how much two builds that do the same differ at most: 22's, with its shares and without any.
-
-    At the smallest product, or at all others.
-    """
-    lost = {(size, on): lost for on in (H200, H100) for size, lost in lost_by(WHOLE, on).items() if not shared(size)}
-    return max(apart(each) for (size, _), each in lost.items() if (size == TINY) == smallest)
-
-
-def by_build(size: Size, lost: float) -> bool:
-    """Say whether two builds that do the same differ by as many percent, as the table prints them."""
-    return round(apart(lost), 2) <= round(chance(size == TINY), 2)
+def chance() -> float:
+    """Return by how much two times of one build differ at most: 22 alone, and as called where that is 22 itself."""
+    own, both = points(), points(ALONE)
+    same = [size for size in lost_by(WHOLE) if launched(size).kernel.name == KERNEL.name]
+    return max(apart(own[size].ms / both[size].ms - 1) for size in same)
 
 
 def figures() -> dict[str, str]:
     """Return the figures in the sentences of both pages, by their names for glue, after checking what they say."""
-    odd, tiny, n4095, few = (333, 777, 1999), TINY, (4095,) * 3, (64, 4096, 4096)
-    own, alone, quick, pair = points(), points(ALONE), (tiny, (512,) * 3, (1024,) * 3), setting(64, 64, 2)
-    for recording in (H200, H100):
-        now, before, whole = (points(of, recording) for of in (ALONE, BEFORE, WHOLE))
-        assert min(opponents(tiny, recording)) / 1e3 > now[tiny].ms < before[tiny].ms / 1.5
-        assert before[LONG].ms > 2 * whole[LONG].ms > 5 * now[LONG].ms and now[LONG].ms > better(LONG, recording)
-        assert before[odd].ms > min(opponents(odd, recording)) / 1e3 > now[odd].ms
-        assert [1e3 * points(OVERLAP, recording)[of].ms > opponents(of, recording)[0] for of in quick] == [0, 0, 1]
-    assert launched(tiny).kernel.parameters.items() >= setting(64, 32).items()
+    own, alone, before, n4095 = points(), points(ALONE), points(BEFORE), (4095,) * 3
+    *quick, long, _, few, odd, _ = lost_by(WHOLE)
+    assert long == LONG and launched(LONG, ALONE).blocks == 96 and shared(LONG) == 2
+    of = dict(zip(any_shape.PARAMETERS, searched()[LONG].best.setting, strict=True))
+    assert (of["BM"], of["BN"], of["CLUSTER"]) == (64, 128, 4) and searched()[LONG].best.shares == 24
+    model = searched()[LONG].expected
+    assert model.setting == tuple(setting(64, 128).values()) and (model.whole, model.shares) == (8, 128)
+    assert before[LONG].ms > 1.5 * points(WHOLE)[LONG].ms > 7 * alone[LONG].ms and alone[LONG].percent_of_searched > 102
+    assert all(1e3 * points(OVERLAP)[size].ms < opponents(size)[0] for size in (*quick, LONG))
     assert {launched(size, BEFORE).kernel.name for size in (odd, n4095)} == {"16_mma"}
-    late, late_too, own_number, own_number_too = [
-        {size: lost_by(of, on)[size] for size in called() if not by_build(size, lost_by(of, on)[size])}
-        for of in (OVERLAP, OWN_NUMBER)
-        for on in (H200, H100)
-    ]
-    costs = {size: [lost_by(OVERLAP, on)[size] for on in (H200, H100)] for size in (LONG, few)}
-    assert late.keys() == late_too.keys() == {*quick} and max(map(max, costs.values())) < -0.015
-    assert own_number.keys() == {*quick, LONG} and own_number_too.keys() == {*quick[:2]}
-    assert min(map(min, map(dict.values, (late, late_too, own_number, own_number_too)))) > 0.05
-    assert all(shared(size) for size in costs) and launched(quick[2], ALONE).blocks == 128
-    tiles = [[launched(size, ALONE, on).kernel.parameters for size in called()] for on in (H200, H100)]
-    assert [ours == theirs for ours, theirs in zip(*tiles, strict=True)] == [True, False, False, True, True]
-    assert not any(map(shared, (*quick, odd, n4095))) and way(odd) == way(n4095) == WAYS[1] != way(few) == way(LONG)
+    assert way(odd) == way(n4095) == WAYS[1] != way(few) == way(LONG)
     assert own[(4096,) * 3].cublas_ms < own[n4095].ms < own[n4095].cublas_ms
-    shown = {
-        "deep": alone[LONG].ms,
-        "deep before": points(BEFORE)[LONG].ms,
-        "deep whole": points(WHOLE)[LONG].ms,
-        "deep better": better(LONG),
-        "deep model": searched()[LONG].expected_ms,
-        "deep shares": searched()[LONG].ms,
-        "odd": alone[odd].ms,
-        "odd before": points(BEFORE)[odd].ms,
-        "odd better": better(odd),
-        "small": alone[tiny].ms,
-        "small before": points(BEFORE)[tiny].ms,
-        "small better": better(tiny),
-        "cublas 4095": own[n4095].cublas_ms,
-        "cublas 4096": own[(4096,) * 3].cublas_ms,
-    }
-    (step, _), (meet, part), (launch, end, memory) = any_shape.pace(pair), meeting(pair, 8, 3), remainder(pair)
-    chosen, wide, widest = launched(LONG, ALONE), setting(128, 64, 2), setting(128, 128, 2)
-    assert chosen.kernel.parameters.items() >= pair.items() and chosen.blocks == 2 * 8 * shared(LONG)
-    ours, many, more = [weighed(of).rows[0][2:] for of in ((pair, 8), (wide, 16), (widest, 32))]
-    assert all((float(ours[i]) < float(many[i]) < float(more[i])) == (i > 0) for i in (0, 1, 3, 4))
-    at_random, (short, long, *_) = points(recording=RANDOM), by_way(RANDOM).values()
-    poor = sorted((at_random[size].percent_of_searched, size) for size in long)
-    assert mean(short, at_random) > 105 > 95 > mean(long, at_random)
-    answers, best, ratio = used(), searched()[LONG].best, both()
-    assert best.setting == tuple(pair.values()) and {few} < {*answers["in clusters"]} and {LONG} < {*answers["cut"]}
-    six, models = next(iter(finals(LONG, any_shape.DEEP_PARAMETERS).items())), searched()[LONG].expected
-    assert six[0][-1] == models.setting[-1] == 6 and finals(LONG)[best.setting] < six[1]
+    step, multiply, add, rest = costs(16)
+    (alone_us, end), traffic = any_shape.pace(setting(64, 128)), moving()
+    total, uneven = sum(costs(16)[1:]), any_shape.cost(setting(64, 128), LONG, 8, 132, 132)
+    dealt = [tile for cluster in range(132) for tile, *_ in pieces(cluster, 132, 8, 8, 256)]
+    assert {dealt.count(tile) for tile in range(8)} == {17}
+    assert total + 0.1 < uneven < total + 0.3 and step > alone_us == costs(8)[0]
+    new, (short, lengthy, *_) = points(recording=RANDOM), by_way(RANDOM).values()
+    poor = sorted((new[size].percent_of_searched, size) for size in lengthy)
+    assert mean(short, new) > 105 > 95 > mean(lengthy, new)
+    answers, every = used(), tune.load(H200.with_name("tune_22.json")).settings["settings"]
+    uncut = {number: us for number, cut, _, us in searched()[LONG].tried if not cut and len(every[number]) == len(of)}
+    assert not any(way(size) == WAYS[1] for size in answers["cut"]) and LONG in answers["cut"]
+    low = sorted((points(recording=H200)[size].percent_of_searched, size) for size in SHAPES)
+    squares = sorted((points(recording=H200)[size].percent_of_searched, size) for size in SQUARES)
+    assert [size[0] for percent, size in squares if percent < 97] == [3200, 2176, 3840, 3712]
+    late, own_number = lost_by(OVERLAP), lost_by(OWN_NUMBER)
+    some = [late[size] for size in quick[:2]]
+    rest_late = [late[size] for size in late if size not in quick[:2]]
+    much = [lost for lost in own_number.values() if lost > 0.05]
+    assert min(some) > 0.05 > 0.03 > max(rest_late) and min(rest_late) == late[quick[2]] < -chance()
     assert (
-        not any(searched()[size].expected.whole for size in answers["cut"])  # the model shares no tiles there
-        and {(8192,) * 3, (16384,) * 3} == {of for of in SQUARES if of in searched() and searched()[of].best.whole}
-        and all(101 < points(recording=H200)[(n,) * 3].percent_of_searched < 103 for n in (8192, 16384))
-        and max(lost_by(WHOLE, on)[tiny] for on in (H200, H100)) < 0
+        max(much) == own_number[few]
+        and len(much) == 5
+        and own_number.keys() - {*quick, LONG, few} == {size for size, lost in own_number.items() if lost < 0.03}
     )
-    careful, tiles = finals(tiny), [tuple(setting(*of).values()) for of in ((128, 64), (64, 64), (64, 32))]
-    small = [tried(tiny)[of, 0] for of in tiles]
-    assert small == sorted(small, reverse=True) and apart(careful[tiles[1]] / careful[tiles[2]] - 1) < chance(True)
-    lost = {size for size in SHAPES if points(recording=H200)[size].percent_of_searched < LOW}
-    worst = min(lost, key=lambda size: points(recording=H200)[size].percent_of_searched)
-    assert {*answers["cut"], *((4096, N, 4096) for N in (8, 16, 32))} < lost and worst == (1, 4097, 4097)
+    tiny = quick[0]
+    assert launched(tiny).kernel.parameters.items() >= setting(64, 32).items() and not any(map(shared, quick))
+    assert points(WHOLE)[tiny].ms < alone[tiny].ms / (1 + chance())
     return {
-        **{name: f"{1e3 * ms:.1f} µs" for name, ms in shown.items()},
-        "new brief": f"{mean(short, at_random):.0f}%",
-        "new lengthy": f"{mean(long, at_random):.0f}%",
+        **{
+            name: f"{1e3 * ms:.1f} µs"
+            for name, ms in {
+                "deep": alone[LONG].ms,
+                "deep before": before[LONG].ms,
+                "deep whole": points(WHOLE)[LONG].ms,
+                "deep model": searched()[LONG].expected_ms,
+                "deep better": alone[LONG].ms * alone[LONG].percent_of_searched / 100,
+                "small": alone[tiny].ms,
+                "small before": before[tiny].ms,
+                "cublas 4095": own[n4095].cublas_ms,
+                "cublas 4096": own[(4096,) * 3].cublas_ms,
+            }.items()
+        },
+        "deep uncut": f"{min(uncut.values()):.1f} µs",
+        "deep share": f"{alone[LONG].percent_of_searched:.0f}%",
+        "new": str(len(new)),
+        "new mean": f"{mean(new, new):.0f}%",
+        "new lengthy": f"{mean(lengthy, new):.0f}%",
         "new low": f"{sum(each < 90 for each, _ in poor) / len(poor):.0%}",
         "new under": "90%",
         "new least": f"{poor[0][0]:.0f}%",
         "new least at": times_of(poor[0][1]),
-        "step": f"{step:.3f} µs",
+        "step alone": f"{alone_us} µs",
+        "step": f"128 · (64 + 128) · 128 / {any_shape.L2 / 1e6:.1f} · 10⁶ = {step:.3f} µs",
+        "L2": f"{any_shape.L2 / 1e6:.1f} MB",
         "times": f"{any_shape.SHARED:.2f}",
-        "meet": f"{any_shape.MEET:.2f} µs",
-        "fixed": f"{any_shape.PART} µs",
-        "adds": f"{any_shape.ADD:,.0f} bytes per µs",
-        "part": f"{any_shape.PART} + 64 · 64 · 4 / {any_shape.ADD:,.0f} = {part:.3f} µs",
-        "multiplying": f"32 · {step:.3f} · {any_shape.SHARED:.2f} = {32 * step * any_shape.SHARED:.2f} µs",
-        "meeting": f"{any_shape.MEET:.2f} + 8 · {part:.3f} = {meet:.2f} µs",
-        "launch": f"{launch:.2f} µs",
+        "multiplying": f"16 · {step:.3f} · {any_shape.SHARED:.2f} = {multiply:.2f} µs",
+        "second": f"{any_shape.SECOND} µs",
+        "parts moved": f"{any_shape.PARTS_MOVED / 1e6:.1f} MB",
+        "adding": f"{any_shape.SECOND} + 4.19 / {any_shape.PARTS_MOVED / 1e6:.1f} = {add:.2f} µs",
+        "launch": f"{any_shape.START:.2f} µs",
         "end": f"{end:.2f} µs",
         "hidden": f"{any_shape.HIDDEN:.0%}",
-        "moved": f"{any_shape.moved(*LONG) / 1e6:.2f} MB",
-        "rate": f"{any_shape.MEMORY / 1e6:.2f} MB",
-        "start": f"{any_shape.START:.2f} µs",
-        "traffic": f"{any_shape.START + any_shape.moved(*LONG) / any_shape.MEMORY:.2f} µs",
-        "else": f"{launch:.2f} + {end:.2f} + {memory:.2f} = {launch + end + memory:.2f} µs",
-        "wide multiplying": f"16 · {any_shape.pace(wide)[0]} · {any_shape.SHARED:.2f} = {many[0]} µs",
-        "wide meeting": f"2 · {any_shape.MEET:.2f} + (8 + 2) · {meeting(wide, 16, 3)[1]:.3f} = {many[1]} µs",
-        "wide total": f"{many[3]} µs",
-        "brief": f"{ours[4]:.1f} µs",
-        "wide brief": f"{many[4]:.1f} µs",
-        "wide step": f"{any_shape.pace(wide)[0]} µs",
-        **{f"at {name}": str(len(of)) for name, of in answers.items()},
-        "cut mean": f"{mean(answers['cut'], points(recording=H200)):.0f}%",
+        "traffic": f"{traffic:.2f} µs",
+        "else": f"{any_shape.START:.2f} + {end:.2f} + {any_shape.HIDDEN * traffic:.2f} = {rest:.2f} µs",
+        "total": f"{total:.2f} µs",
+        "uneven": f"{uneven:.2f} µs",
+        **{f"at {name}": str(len(sizes)) for name, sizes in answers.items()},
         "no tensor cores": str(sum(size not in searched() for size in SHAPES)),
-        "both": str(len(ratio)),
-        "both deep": str(sum(of > 1 for of in ratio)),
-        "both deep by": f"{geometric_mean(of for of in ratio if of > 1) - 1:.0%}",
-        "both own": str(sum(of < 1 for of in ratio)),
-        "both own by": f"{1 / geometric_mean(of for of in ratio if of < 1) - 1:.0%}",
-        "both shared": str(sum(len(finals(size, any_shape.DEEP_PARAMETERS)) > 0 for size in answers["cut"])),
-        "deep six": f"{six[1]:.1f} µs",
-        "deep share": f"{better(LONG) / alone[LONG].ms:.0%}",
         **{f"late {size[0]}": f"{1e3 * points(OVERLAP)[size].ms:.2f} µs" for size in quick},
-        **{f"small {name}": f"{us:.2f} µs" for name, us in zip(("128x64", "64x64"), small[:2], strict=True)},
-        **{f"careful {name}": f"{careful[of]:.2f} µs" for name, of in zip(("64x64", "64x32"), tiles[1:], strict=True)},
-        "worst": times_of(worst),
-        "worst at": f"{points(recording=H200)[worst].percent_of_searched:.0f}%",
+        "late long": f"{1e3 * points(OVERLAP)[LONG].ms:.2f} µs",
+        "worst": times_of(low[0][1]),
+        "worst at": f"{low[0][0]:.0f}%",
+        "shapes lost": str(sum(percent < LOW for percent, _ in low)),
+        "lost under": f"{LOW}%",
+        "worst square": str(squares[0][1][0]),
+        "worst square at": f"{squares[0][0]:.0f}%",
         "card": card().name,
         "limit": f"{1e3 * BRIEF:.0f} µs",
         "sms": str(card().sms),
         "settings": str(len(any_shape.SETTINGS)),
-        "chance": f"{chance(True):.1%}",
-        "chance else": f"{chance(False):.1%}",
-        **{
-            name: f"{min(lost):.0%} to {max(lost):.0%}"
-            for name, lost in (
-                ("overlap", [*late.values(), *late_too.values()]),
-                ("shuffled", own_number.values()),
-            )
-        },
-        "costs few": " and ".join(f"{-lost:.0%}" for lost in costs[few]),
+        "chance": f"{chance():.1%}",
+        "overlap": " and ".join(f"{lost:.0%}" for lost in some),
+        "overlap least": f"{-min(rest_late):.1%}",
+        "overlap rest": f"{max(rest_late):.1%}",
+        "shuffled": f"{min(much):.0%} to {max(much):.0%}",
+        "carried": f"{alone[tiny].ms / points(WHOLE)[tiny].ms - 1:.1%}",
         "tried": str(max(point.searched.tried for point in own.values())),
         "shapes": str(len(SHAPES)),
-        "shapes lost": str(len(lost)),
-        "lost under": f"{LOW}%",
     }

@@ -90,7 +90,7 @@ def division(found: Sequence[Part], multiprocessors: int, title: str, steps: int
     """Draw the work of each multiprocessor over time, if it runs one block at a time and all steps take equally long.
 
     Blocks go to the multiprocessors in order, each to the one that is free first. Tiles are numbered in the order of
-    the blocks; a part of a tile that another block completes is pale.
+    the blocks; a part of a tile that its block doesn't write to C is pale.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def division(found: Sequence[Part], multiprocessors: int, title: str, steps: int
         fitting = next(text for text in texts if room(text) <= width)
         sheet.text(x + width / 2, y + 17, fitting, "center")
     sheet.lines([[(left, top - 6), (left, bottom - 2)]], INK)
-    note = f"Tile: steps. Pale: another {'block completes the tile' if of == 'SM' else f'{of} completes it'}. "
+    note = f"Tile: steps. Pale: {'another block completes the tile' if of == 'SM' else 'a part of a sum'}. "
     note += f"{longest} steps, {used:.0%} of the {of}s' time used."
     sheet.text(MARGIN, bottom + LINE, note)
     each = (

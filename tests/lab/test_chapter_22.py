@@ -11,7 +11,8 @@ from lab.chapters import equal_shares as page
 
 
 @pytest.mark.parametrize(
-    ("clusters", "shared", "tiles", "steps"), [(5, 9, 9, 4), (64, 8, 8, 256), (5, 2, 9, 4), (3, 0, 7, 2), (7, 3, 3, 11)]
+    ("clusters", "shared", "tiles", "steps"),
+    [(5, 9, 9, 4), (128, 8, 8, 256), (24, 2, 2, 256), (5, 2, 9, 4), (3, 0, 7, 2), (7, 3, 3, 11)],
 )
 def test_pieces_cover_each_step_once_in_equal_shares(clusters, shared, tiles, steps):
     done, shares = np.zeros((tiles, steps), int), []
@@ -50,26 +51,36 @@ def test_each_product_is_of_one_kind():
     assert page.kind((57, 2, 18)) == "without tensor cores" and page.kind((256, 256, 16384)) == "rows fetched"
 
 
-@pytest.mark.parametrize("of", page.any_shape.SETTINGS)
-@pytest.mark.parametrize("shares", [1, 4, 16])
-def test_the_times_for_a_pencil_add_up_to_what_the_model_expects(of, shares):
-    """Of one tile of 64 steps, whole or in shares, of which 16 meet twice; a part of memory's time is not hidden."""
-    model, shape = page.any_shape, (of["CLUSTER"] * of["BM"], of["BN"], 64 * 64)
-    (step, end), (M, N, K) = model.pace(of), shape
-    added = model.START + model.CLUSTERED * (of["CLUSTER"] > 1) + end
-    added += 64 * step if shares == 1 else 64 // shares * step * model.SHARED + page.meeting(of, shares)[0]
-    traffic = model.START + (2 * (M * K + K * N) + 4 * M * N) / model.MEMORY
-    crowded = model.cost(of, shape, int(shares > 1), shares, multiprocessors=0)  # as many blocks on an SM as fit
-    assert added + model.HIDDEN * traffic == pytest.approx(crowded)
+@pytest.mark.parametrize("parts", [1, 2, 4, 8, 16])
+def test_the_pencil_only_rounds(parts):
+    of, shared = page.setting(64, 128), 8 * (parts > 1)
+    expected = page.any_shape.cost(of, page.LONG, shared, 8 * parts, multiprocessors=132)
+    assert float(page.weighed(parts).rows[0][5]) == pytest.approx(expected, abs=0.02)
+    assert (8 * parts, expected) in [(clusters, us) for us, _, clusters in ways(of)]
 
 
-@pytest.mark.parametrize(
-    ("rows", "columns", "parts"), [(64, 64, 2), (64, 64, 4), (64, 64, 8), (128, 64, 16), (128, 128, 32)]
-)
-def test_the_pencil_only_rounds(rows, columns, parts):
-    of, tiles = page.setting(rows, columns, 2), 256 // (2 * rows) * (256 // columns)
-    expected = page.any_shape.cost(of, page.LONG, tiles, tiles * parts, multiprocessors=132)
-    assert float(page.weighed((of, parts)).rows[0][5]) == pytest.approx(expected, abs=0.02)
+def ways(of):
+    return page.any_shape.ways(tuple(of.values()), page.LONG, 132)
+
+
+def test_the_thread_that_chapter_22_follows_adds_what_its_cluster_leaves():
+    """Thread 70 of block 325, in the names of `add_parts.cu`, and cluster 37."""
+    source, (_, shared, clusters) = page.any_shape.ADD.source, ways(page.setting(64, 128))[0]
+    slices = page.any_shape.MANY if clusters >= 2 * page.any_shape.MANY * shared else 1
+    THREADS, each, across, steps, every = 256, 32, 32, 256, 2048
+    assert (shared, clusters, slices, each * slices) == (8, 128, 8, THREADS) and page.any_shape.ADD.threads == THREADS
+    assert "blockIdx.x % blocks * each + threadIdx.x % each" in source and 64 * across // each == 64
+    tile, slice_, i = 325 // 64, 70 // each, 325 % 64 * each + 70 % each
+    assert (tile, slice_, i) == (5, 2, 166)
+    assert (64 + i // across, 128 + i % across * 4) == (69, 152)
+    begins, last = (((step + 1) * clusters - 1) // every for step in (tile * steps, (tile + 1) * steps - 1))
+    parts = last - begins + 1
+    assert (begins, parts, slice_ * parts // slices, (slice_ + 1) * parts // slices) == (80, 16, 4, 6)
+    (piece,) = page.pieces(37, clusters, shared, 8, steps)
+    share = (tile * steps + piece[1]) * clusters // every
+    assert piece == (tile, 64, 80) and share + tile == 89 == begins + tile + 4
+    alike = {(*page.pieces(cluster, clusters, shared, 8, steps),)[0][1:] for cluster in range(32, 40)}
+    assert alike == {(64, 80)}
 
 
 def test_who_chose_for_what_chapter_22_counts():
