@@ -109,7 +109,9 @@ def name_of(kernel: Kernel, architecture: str) -> str:
 def compiled(kernel: Kernel, architecture: str) -> Compiled:
     """Compile a kernel and return its entry in the recording."""
     looked_at = kernel in CATALOGUE or kernel in variants.HOPPER_STEPS
-    compared = architecture == compiler.ARCHITECTURE and kernel in (*variants.EVERY, *variants.UNTIMED)
+    # By name, as a kernel with its own setting and one that was given the same have one entry.
+    names = (name_of(of, architecture) for of in (*variants.EVERY, *variants.UNTIMED))
+    compared = architecture == compiler.ARCHITECTURE and name_of(kernel, architecture) in names
     return Compiled(
         records.digest(kernel.instance, architecture),
         model.allotted(kernel, architecture),
