@@ -115,8 +115,9 @@ class Reading:
         """Whether the launch follows from template parameters."""
         kinds = [one.type for one in self.signature.arguments]
         result, element = (kinds[3], kinds[4].rstrip("*")) if len(kinds) >= 8 else ("", "")
-        asked = [*["int"] * 3, result, f"{element}*", f"{element}*", result, f"{result}*"]
-        return kinds[:8] == asked and {"BM", "BN"} <= self.values.keys() and not self.said and not self.deep
+        asked = [*["int"] * 3, result, f"{element}*", f"{element}*", result]
+        written = kinds[7:8] in ([f"{result}*"], ["Result*"])
+        return kinds[:7] == asked and written and {"BM", "BN"} <= self.values.keys() and not self.said and not self.deep
 
     @property
     def deep(self) -> bool:

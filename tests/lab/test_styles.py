@@ -13,8 +13,9 @@ from lab.__main__ import main
 from lab.diagnosis import diagnosis
 from lab.draw import access_map
 from lab.guessing import guessed, kernel_from
+from lab.skeletons import skeleton
 from ptxsim import CompileError, UnsupportedInstruction
-from sgemm_tutorial import ArgumentError
+from sgemm_tutorial import ArgumentError, find
 
 ROW_AND_COLUMN = """
     int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
@@ -266,6 +267,14 @@ STYLES = {
         "grid = (cdiv(M, 16), cdiv(N, 16))",
     ),
 }
+
+
+@pytest.mark.parametrize("number", ["12", "13", "18", "19", "20", "21", "22"])
+def test_a_copy_of_the_books_kernel_is_launched_as_that(number, tmp_path):
+    path = tmp_path / "mine.cu"
+    path.write_text(skeleton(find(number), ()))
+    kernel, said, _ = guessed(path)
+    assert said == "" and type(kernel.family) is type(find(number).family)
 
 
 @pytest.fixture

@@ -104,12 +104,13 @@ def test_every_line_that_is_broken_is_reached():
     """Else a path of a kernel that no set of template arguments selects would pass for the same code.
 
     What survives is other code, and so reached. Registers of which more are declared say nothing of a path, and neither
-    does a first value of 0, which the compiler takes for a register that was never set.
+    does a first value of 0, which the compiler takes for a register that was never set. Only `add_parts.cu` asks who
+    owns a step, and tests of its own break that.
     """
     found = defaultdict(set)
     for kernel in CATALOGUE:
         for mutant in mutations._made(kernel.name).values():
-            if not re.match(r"(fragment|Group|Words)<[^;(]*> \w+\[|no \w+ = 0;$", mutant.text):
+            if not re.match(r"(fragment|Group|Words)<[^;(]*> \w+\[|no \w+ = 0;$|.* owner\(", mutant.text):
                 found[mutant.file, mutant.line].add(RECORDED[kernel.name].verdicts.get(mutant.key))
     assert not [place for place, verdicts in found.items() if verdicts == {SAME}]
 
