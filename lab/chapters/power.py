@@ -145,11 +145,9 @@ def figures() -> dict[str, str]:
     """Return the page's figures, by the names under which it shows them, if what it says of them holds."""
     limit, settings, runs = recording().provenance["power_limit_watts"], recording().settings, [seen(of) for of in BOTH]
     steady = np.array([np.median(run[(run[:, 0] > 0.25) & (run[:, 0] <= 0.8)], axis=0) for run in runs])
-    found, bursts = (
-        sustained.of(KERNEL, SIZE, protocol="in turns"),
-        [sustained.of(of, SIZE, protocol="burst") for of in BOTH],
+    bursts, zeros = (
+        [sustained.of(who, SIZE, *of) for who in BOTH] for of in (("normal", "burst"), ("zeros", "lasting"))
     )
-    zeros = [sustained.of(of, SIZE, "zeros") for of in BOTH]
     (mhz, watts), still = drawn(SIZE).T, [drawn(size, "zeros").T for size in SIZES]
     on_zeros = np.array([[share(size, of, "zeros") for of in ("in turns", "lasting")] for size in SIZES])
     assert (
@@ -180,18 +178,19 @@ def figures() -> dict[str, str]:
         "rest": f"{settings['rest']:g} s",
         "seconds": f"{settings['lasting_s']:g} s",
         "burst ms": f"about {settings['chunks'] * 2 * both(SIZE, 'burst')[0]:.0f} ms",
-        "sample": f"{2 * found.ms:.1f} ms",
+        "sample": f"{2 * both(SIZE, 'in turns')[0]:.1f} ms",
         "burst": f"{share(SIZE, 'burst'):.1f}%",
         "turns": "{:.1f}% to {:.1f}%".format(*turns(SIZE)),
         "alone": f"{share(SIZE, 'lasting'):.1f}%",
         "by second": f"{min(parts(1)):.1f} to {max(parts(1)):.1f}%",
+        "tells": f"{min(parts(1)) // 1:.0f} to {max(parts(1)) // 1 + 1:.0f}%",
         "by quarter": f"{min(parts(0.25)[8:]):.1f} to {max(parts(0.25)[8:]):.1f}%",
         "rested": " and ".join(f"{run[0, 2]:.0f}" for run in runs) + " W",
         "peaks": " and ".join(f"{run[run[:, 0] < 0.2, 2].max():.0f}" for run in runs) + " W",
         "lead": f"{100 * (steady[1, 1] / steady[0, 1] - 1):.1f}%",
         "watts": f"{watts[0]:.0f} W",
         "clocks": "{:,.0f} MHz and cuBLAS at {:,.0f} MHz".format(*mhz),
-        "turns watts": f"{found.watts} W",
+        "turns watts": f"{sustained.of(KERNEL, SIZE, protocol='in turns').watts} W",
         "zeros clock": f"{still[0][0][0]:,.0f} MHz",
         "zeros more": f"{100 * np.divide(*still[0][1]) - 100:.0f}% more power",
         "zeros joules": "{:.3f} J against {:.3f} J".format(*(of.joules for of in zeros)),
