@@ -14,9 +14,21 @@ def test_20_leads_in_turns_and_has_the_lower_clock_alone():
         ms, their_ms = power.both(size, "in turns")
         assert ms < their_ms and power.share(size, "in turns") > 100
         ms, their_ms = power.both(size, "lasting")
-        clocks = power.clocks(size)
+        clocks = power.drawn(size)[:, 0]
         assert clocks[0] < clocks[1] < lab.card().boost_mhz and ms > their_ms
+        assert np.isclose(power.both(size, "burst")[0], lab.sustained.of(find("20"), size, protocol="burst").ms)
     assert power.protocols_table().rows[1][-2] == "101.9 to 103.5%" and power.figures()
+
+
+def test_on_zeros_both_have_one_clock_and_20_takes_more_power():
+    (clock, watts), (their_clock, their_watts) = power.drawn(8192, "zeros")
+    assert clock == their_clock == 1680 and 1.15 < watts / their_watts < 1.16
+    assert [round(power.share(8192, of, "zeros"), 1) for of in ("in turns", "lasting")] == [103.4, 103.5]
+
+
+def test_parts_of_a_run_alone_are_by_mean_times():
+    assert len(power.parts(1)) == 4 and len(power.parts(0.25)) == 16
+    assert np.isclose(np.mean(power.parts(1)[2:]), power.share(8192, "lasting"), atol=0.1)
 
 
 def test_the_picture_holds_all_that_was_seen():
