@@ -3,10 +3,10 @@
 Each warp knows how many releases of every other warp came before: a vector clock. A barrier makes all warps there know
 what any of them does. An atomic operation, or a load or store that is volatile, relaxed, acquires or releases, is
 strong: it may meet other strong ones. It passes on knowledge by its word, if a fence comes before the store and after
-the load, or if the operation itself releases and acquires. A fence for the block (``.cta``) or for the cluster passes on
-knowledge within it alone. Two accesses to a place, one of them a write and one not strong, are a race if the later one's warp
-does not know of the earlier one, in whatever order they happen to run. A store of the value that is already there is
-no race.
+the load, or if the operation itself releases and acquires. A fence for the block (``.cta``) or for the cluster passes
+on knowledge within it alone. Two accesses to a place, one of them a write and one not strong, are a race if the later
+one's warp does not know of the earlier one, in whatever order they happen to run. A store of the value that is already
+there is no race.
 
 Two lanes of a warp are in order once the warp has passed a barrier or a fence, or made a release. Of several reads of a
 place since its last write only one is remembered, so that a race may be missed; every race that is reported is one.
