@@ -163,7 +163,8 @@ def _renamed(reading: Reading, rule: Rule, kernels: list[Kernel]) -> Iterator[Ke
 def _ways(reading: Reading) -> Iterator[tuple[str, str]]:
     """Yield grids and blocks to try, in the source's own names."""
     body, names = reading.code, {**reading.names, **reading.values}
-    named = [name for name in names if re.search(rf"\b{name}\b", body) and name != "T" and names[name] not in (0, 1)]
+    numbers = {**reading.names, **{name: of for name, of in reading.values.items() if isinstance(of, int)}}
+    named = [name for name in numbers if re.search(rf"\b{name}\b", body) and numbers[name] not in (0, 1)]
     sides = [*named, *map(str, USUAL)]
     tall, wide, rows, columns = (next((name for name in names if re.fullmatch(of, name, re.I)), "") for of in TILE)
     high, deep = (bool(re.search(rf"\b(?:{of})\s*\.\s*y\b", body)) for of in (THREAD, BLOCK))

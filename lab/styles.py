@@ -240,7 +240,8 @@ def written(reading: Reading, said: dict[str, str]) -> Kernel:
 def _kernel(reading: Reading, roles: Sequence[str], **fields: Any) -> Kernel:
     """Return the kernel of a file, with the types that its arguments tell."""
     kinds = dict(zip(roles, (one.type.removesuffix("*") for one in reading.signature.arguments), strict=False))
-    known = IN_CUDA | {_typename(reading.signature): named_in_cuda(reading.values.get("T", "float"))}
+    element = _typename(reading.signature)
+    known = IN_CUDA | ({element: named_in_cuda(reading.values["T"])} if element else {})
     types = known.get(kinds["A"])
     if types in (FP16, BF16) and kinds["C"] == kinds["A"]:
         types = sized(types, 16)
@@ -328,6 +329,8 @@ def _values(
         shown = ", ".join(f"{one.type} {one.name}" for one in declared)
         raise ArgumentError(file, f"template <{shown}>", "whole numbers with names, and one typename at most")
     known = {"T" if one.type == "typename" else one.name: one for one in declared}
+    if len(known) < len(declared):
+        raise ArgumentError(file, "a number T beside a typename, which --set calls T", "another name for the number")
     for name in given:
         if name not in known:
             raise ArgumentError(name, f"a parameter unknown to {file}", f"one of {', '.join(known) or 'none'}")
@@ -336,7 +339,7 @@ def _values(
         text = said.get(one.name, one.default)
         if name in given:
             values[name] = given[name]
-        elif name == "T":
+        elif one.type == "typename":
             values[name] = text or "float"
         elif text is None:
             raise ArgumentError(name, "no value", f"one, given (--set {name}=64) or in {file} (int {name} = 64)")

@@ -138,7 +138,7 @@ class Batch:
         """Begin to keep the history of accesses, if that has not begun."""
         if not self.history:
             code, shared = self.execution.code, None if self.execution.code.proxies else self.shared
-            self.history = History(self.threads, code.finest, shared)
+            self.history = History(self.threads, code.finest, shared, self.execution.program.cluster)
             self.spaces.history = self.barriers.history = self.history
         return self.history
 

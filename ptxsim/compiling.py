@@ -27,6 +27,9 @@ LIBRARY = re.compile(
 """Headers of libraries, which only the host's code may use here."""
 GIVEN = "nvcc.h"
 """The name of the text that stands before every source."""
+INTEGER = r"\bu?int(?:8|16|32|64|ptr)_t\b"
+"""The integers that nvcc knows in every source, as headers that it includes by itself declare them."""
+OWN_INTEGER = re.compile(rf"\btypedef\b[^;]*{INTEGER}\s*;|\busing\s+{INTEGER}\s*=")
 OPTIONS = ("-w", "--device-int128")
 """The options of NVRTC that let it take what nvcc takes, and leave out warnings, among which one overlooks errors."""
 AS_DEVICE = "-default-device"
@@ -121,7 +124,9 @@ def prepared(files: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     files : tuple of (str, str)
         Names and texts, of the source file and then of headers.
     """
-    here, wanted, known = dict(files), set(), macros("\n".join(text for _, text in files))
+    here, text = dict(files), "\n".join(text for _, text in files)
+    known, integers = macros(text), bool(re.search(INTEGER, text)) and not OWN_INTEGER.search(text)
+    wanted = {"stdint"} if integers else set()
     used = set().union(*(device_words(text, known) for _, text in files))
 
     def included(found: re.Match[str]) -> str:
@@ -136,5 +141,6 @@ def prepared(files: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
         return f'{found[1]}"{stem}.h"'
 
     (name, source), *others = ((name, INCLUDED.sub(included, for_device(text, known, used))) for name, text in files)
-    given = ((GIVEN, ALWAYS), *((f"{stem}.h", "#pragma once\n" + HEADERS[stem]) for stem in sorted(wanted)))
+    always = ALWAYS + '#include "stdint.h"\n' * integers
+    given = ((GIVEN, always), *((f"{stem}.h", "#pragma once\n" + HEADERS[stem]) for stem in sorted(wanted)))
     return (name, f'#include "{GIVEN}"\n#line 1\n{source}'), *others, *given

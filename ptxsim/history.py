@@ -3,10 +3,10 @@
 Each warp knows how many releases of every other warp came before: a vector clock. A barrier makes all warps there know
 what any of them does. An atomic operation, or a load or store that is volatile, relaxed, acquires or releases, is
 strong: it may meet other strong ones. It passes on knowledge by its word, if a fence comes before the store and after
-the load, or if the operation itself releases and acquires. A fence for the block (``.cta``) passes on knowledge within
-the block alone. Two accesses to a place, one of them a write and one not strong, are a race if the later one's warp
-does not know of the earlier one, in whatever order they happen to run. A store of the value that is already there is
-no race.
+the load, or if the operation itself releases and acquires. A fence for the block (``.cta``) or for the cluster passes
+on knowledge within it alone. Two accesses to a place, one of them a write and one not strong, are a race if the later
+one's warp does not know of the earlier one, in whatever order they happen to run. A store of the value that is already
+there is no race.
 
 Two lanes of a warp are in order once the warp has passed a barrier or a fence, or made a release. Of several reads of a
 place since its last write only one is remembered, so that a race may be missed; every race that is reported is one.
@@ -24,8 +24,8 @@ from .memory import OF_WARP, SEVERAL, Buffer, SharedMemory, Violation
 
 MARK = np.dtype([(name, np.int32) for name in ("lane", "epoch", "line", "strong")])
 """The last write, or a read: its lane plus one, its warp's next release, its line, and 1 if it was strong."""
-NARROW, WIDE = 0, 1
-"""Whether knowledge stays in the block."""
+WIDTHS = {"cta": 1, "cluster": 2}
+"""How many of block, cluster and grid knowledge of a scope is for; of other scopes, all three."""
 
 
 class History:
@@ -38,6 +38,8 @@ class History:
         Bytes per mark in global memory.
     shared : SharedMemory, optional
         The shared memories to watch too.
+    cluster : int
+        Blocks of a cluster.
 
     Attributes
     ----------
@@ -45,21 +47,21 @@ class History:
         How many releases of another warp each warp knows of.
     epoch : array of int32
         The number of each warp's next release.
-    fenced, pending : array of int32, shape (2, warps, warps)
-        What a strong store passes on and what the next fence takes over, narrow and wide.
+    fenced, pending : array of int32, shape (3, warps, warps)
+        What a strong store passes on and what the next fence takes over: within the block, the cluster and the grid.
     words : dict
-        The knowledge that a word passes on: by the word alone, or by word and block.
+        The knowledge that a word passes on: by word and block, by word and cluster, or by the word alone.
     line, order, scope : int, str, str
         Those of the present instruction; the order is empty if it is not strong.
     """
 
-    def __init__(self, threads: Threads, granule: int, shared: SharedMemory | None) -> None:
-        self.threads, self.granule = threads, granule
+    def __init__(self, threads: Threads, granule: int, shared: SharedMemory | None, cluster: int) -> None:
+        self.threads, self.granule, self.cluster = threads, granule, cluster
         self.warp = (threads.slot // WARP).astype(np.intp)
         self.of_block = (threads.block[np.unique(self.warp, return_index=True)[1]]).astype(np.intp)
         count = threads.warps
         self.known, self.epoch = np.zeros((count, count), np.int32), np.ones(count, np.int32)
-        self.fenced, self.pending = np.zeros((2, count, count), np.int32), np.zeros((2, count, count), np.int32)
+        self.fenced, self.pending = np.zeros((3, count, count), np.int32), np.zeros((3, count, count), np.int32)
         self.words: dict[object, np.ndarray] = {}
         self.marks: dict[str, dict[str, np.ndarray]] = {}
         self.line, self.order, self.scope = 0, "", ""
@@ -173,16 +175,16 @@ class History:
     def fence(self, lanes: np.ndarray, scope: str) -> None:
         """Let these lanes' strong stores pass on all that they know by now, and take over what they have read."""
         for warp in np.unique(self.warp[lanes]).tolist():
-            for width in range(1 + (scope in ("gpu", "gl", "sys"))):
+            for width in range(WIDTHS.get(scope, 3)):
                 np.maximum(self.known[warp], self.pending[width, warp], out=self.known[warp])
             row = self._release(np.array([warp], np.intp))
-            self.fenced[: width + 1, warp] = row
+            self.fenced[: WIDTHS.get(scope, 3), warp] = row
 
     def pass_on(self, words: list[object], lanes: np.ndarray, reads: bool = True, writes: bool = True) -> None:
         """Let strong accesses to words take over the words' knowledge, and give them the lanes'."""
-        wide = self.scope in ("gpu", "sys", "")
         for word, warp in dict.fromkeys(zip(words, self.warp[lanes].tolist(), strict=True)):
-            keys = ((word, int(self.of_block[warp])), word)[: 1 + wide]
+            block = int(self.of_block[warp])
+            keys = ((word, block), (word, "cluster", block // self.cluster), word)[: WIDTHS.get(self.scope, 3)]
             for width, key in enumerate(keys):
                 if reads and key in self.words:
                     to = self.known[warp] if "acq" in self.order else self.pending[width, warp]

@@ -11,6 +11,7 @@ INTEGERS = "".join(
     for bits, kind in ((8, "char"), (16, "short"), (32, "int"), (64, "long long"))
     for sign in ("", "unsigned ")
 ).replace("typedef char", "typedef signed char")
+INTEGERS += "typedef int64_t intptr_t;\ntypedef uint64_t uintptr_t;\n"
 FLOATS = (
     "#define FLT_MAX 3.402823466e+38f\n#define FLT_MIN 1.175494351e-38f\n#define FLT_EPSILON 1.192092896e-07f\n"
     "#define DBL_MAX 1.7976931348623157e+308\n#define DBL_EPSILON 2.2204460492503131e-16\n"
@@ -246,7 +247,7 @@ ALWAYS = (
     + ALGORITHMS
     + MATHS
 )
-"""What nvcc gives every source, included or not."""
+"""What nvcc gives every source, included or not; it gives the integers of ``stdint`` too."""
 HEADERS = {
     "stdint": INTEGERS + "namespace std { " + re.sub(r"typedef [^;]*?(\w+);\n", r"using ::\1; ", INTEGERS) + "}\n",
     "float": FLOATS,

@@ -158,6 +158,9 @@ def run(
     UnsupportedInstruction
         The PTX contains something that the simulator does not know.
     """
+    if not isinstance(arguments, Mapping):
+        needs = 'a mapping of names to values, in the order of the kernel\'s parameters: {"a": a}'
+        raise ArgumentError("arguments", f"a {type(arguments).__name__}", needs)
     program, given, name = parse(ptx, entry, shared), (dict(arguments), dict(variables)), name or plain(entry)
     machine = Machine(program, name, block, arguments, fresh, trace, budget, variables, orders > 0)
     doubtful = not orders and machine.execution.code.signals

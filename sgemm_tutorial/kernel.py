@@ -83,9 +83,13 @@ class Kernel:
     def __post_init__(self) -> None:
         for name, value in self.parameters.items():
             least = 1 if name in EXTENTS else 0
-            if name != "T" and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
+            if not (name == "T" and isinstance(value, str)) and (
+                isinstance(value, bool) or not isinstance(value, Integral) or value < least
+            ):
                 raise ArgumentError(name, repr(value), f"a whole number, {least} or more")
-        object.__setattr__(self, "parameters", {n: v if n == "T" else int(v) for n, v in self.parameters.items()})
+        object.__setattr__(
+            self, "parameters", {n: v if isinstance(v, str) else int(v) for n, v in self.parameters.items()}
+        )
 
     @property
     def path(self) -> Path:
@@ -223,7 +227,7 @@ class Kernel:
             if name not in self.parameters:
                 raise ArgumentError(name, "a parameter unknown to " + self.name, ", ".join(self.parameters))
         types, bits = self.types, (self.parameters | parameters).get("BITS")
-        if "T" in parameters:
+        if "T" in parameters and isinstance(self.parameters["T"], str):
             types = named_in_cuda(parameters["T"], sized(types, 32))
         if bits is not None:
             types = sized(types, bits)

@@ -133,18 +133,18 @@ def _values(file: str, template: Sequence[Declared], given: dict[str, int | str]
     for name in given:
         if name not in names:
             raise ArgumentError(name, f"a parameter unknown to {file}", f"one of {', '.join(names) or 'none'}")
-    if not all(names) or any((one.type == "typename") != (one.name == "T") for one in template):
+    if not all(names) or any(one.type == "typename" and one.name != "T" for one in template):
         shown = ", ".join(map(str, template))
         raise ArgumentError(file, f"template <{shown}>", "whole numbers with names, or typename T: int BM, int BN")
     values: dict[str, int | str] = {}
-    for _, name, default, _ in template:
+    for kind, name, default, _ in template:
         if name in given:
             values[name] = given[name]
         elif default is None:
             raise ArgumentError(name, "no value", f"one, given (--set {name}=64) or in {file} (int {name} = 64)")
         else:
             try:
-                values[name] = default if name == "T" else evaluate(default, values)
+                values[name] = default if kind == "typename" else evaluate(default, values)
             except ArgumentError:
                 needs = "a whole number, made of numbers and parameters before it"
                 raise ArgumentError(name, f"the default {default}", needs) from None
@@ -153,8 +153,8 @@ def _values(file: str, template: Sequence[Declared], given: dict[str, int | str]
 
 def _types(file: str, arguments: Sequence[Declared], values: dict[str, int | str]) -> Types:
     """Return the types of a kernel's elements, which the types of its arguments tell."""
-    known = IN_CUDA | ({"T": named_in_cuda(values["T"])} if "T" in values else {})
     got = [one.type for one in arguments]
+    known = IN_CUDA | ({"T": named_in_cuda(values["T"])} if "T" in values and {"T", "T*"} & set(got) else {})
     element = got[4].removesuffix("*") if len(got) == 8 else ""
     element = element if element in known else "float"
     types = known[element]

@@ -197,6 +197,21 @@ def test_types_follow_from_the_arguments(mine, element, result, name):
     assert np.allclose(kernel(A, B), A.astype(float) @ B.astype(float), rtol=1e-2, atol=1e-2)
 
 
+def test_a_number_may_be_called_T(mine):
+    mine.write_text(
+        MINE.replace("TM = 2", "TM = 2, int T = 4").replace("        for (int k", "#pragma unroll T\nfor (int k")
+    )
+    kernel = kernel_from(mine, BM=16)
+    assert kernel.expression == "two_rows<16, 8, 2, 4>" and kernel.types == sg.find("01").types
+    for other in (kernel.variant(T=2), kernel_from(mine, BM=16, T=2)):
+        assert other.parameters["T"] == 2 and lab.check(other, 20, 12, 7, on_gpu=False).passed
+    with pytest.raises(ArgumentError, match=r"^T: got -1, needs a whole number, 0 or more"):
+        kernel.variant(T=-1)
+    mine.write_text(MINE.replace("TM = 2", "TM = 2, typename T = float").replace("const float*", "const T*"))
+    with pytest.raises(ArgumentError, match=r"^T: got 5, needs float or double or half or "):
+        kernel_from(mine, BM=16, T=5)
+
+
 def test_a_copy_of_12_is_launched_as_12_is(tmp_path):
     path, autotuned = tmp_path / "my_autotuned.cu", find("13")
     path.write_text(skeleton(autotuned, ()))

@@ -814,6 +814,21 @@ def test_sizes_and_templates_under_other_names(write):
     assert kernel.parameters == {"T": "float"} and lab.check(kernel, 20, 30, 40, on_gpu=False).passed
 
 
+@pytest.mark.parametrize("kind", ["int", "unsigned"])
+def test_a_number_may_be_called_T(write, kind):
+    square = SQUARE.replace("#define TILE 16\n", f"template <{kind} T = 16>\n").replace("TILE", "T")
+    launched = square + "void run() { product<8><<<dim3(2, 2), dim3(8, 8)>>>(); }"
+    said = "grid = (cdiv(N, T), cdiv(M, T)), block = (T, T), arguments = A B C N"
+    for text, launch, side in ((square, "", 16), (launched, said, 8)):
+        path = write(text)
+        kernel, *_ = guessed(path, launch)
+        assert kernel.parameters == {"T": side} and lab.check(kernel, 32, 32, 32, on_gpu=False).passed
+        assert guessed(path, launch, T=4)[0].parameters == {"T": 4}
+    beside = square.replace("template <", "template <typename E, ")
+    with pytest.raises(ArgumentError, match=r"got a number T beside a typename, which --set calls T, needs another"):
+        guessed(write(beside))
+
+
 @pytest.mark.parametrize(
     ("which", "old", "new"),
     [

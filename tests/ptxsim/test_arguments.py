@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import ptxsim
 from ptxsim import ArgumentError, SimulationFault
 from ptxsim.__main__ import main
 
@@ -94,3 +95,10 @@ def test_none_is_a_null_pointer(tmp_path, capsys):
     (tmp_path / "add.cu").write_text(ADD)
     assert main(["run", str(tmp_path / "add.cu"), "--arg", "a=ones:float32:32", "--arg", "bias=null"]) == 0
     assert "a: [1. 1." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("given", [[np.zeros(1)], (), np.zeros(4)])
+def test_arguments_without_names(given):
+    message = rf"^arguments: got a {type(given).__name__}, needs a mapping of names to values, .*: {{\"a\": a}}$"
+    with pytest.raises(ArgumentError, match=message):
+        ptxsim.run(*ptxsim.compile("__global__ void k(double* a) {}"), 1, 32, given)

@@ -60,6 +60,32 @@ def test_integers_of_the_headers_have_their_widths():
     ptxsim.compile(f"#include <cstdint>\n{of_std}\n__global__ void k() {{}}")
 
 
+@pytest.mark.parametrize("header", ["iostream", "cuda_runtime.h", "inttypes.h", "string", "cublas_v2.h", ""])
+@pytest.mark.parametrize("of", ["uint8_t", "int64_t", "uintptr_t", "std::uint16_t", "size_t"])
+def test_integers_come_with_every_header(header, of):
+    include = f"#include <{header}>\n" * bool(header)
+    source = "__global__ void k(double* out) { out[0] = sizeof(TYPE) + (TYPE(-1) < 0); }".replace("TYPE", of)
+    wide = {"uint8_t": 1, "int64_t": 9, "uintptr_t": 8, "std::uint16_t": 2, "size_t": 8}
+    assert value(include + source) == wide[of]
+    of_header = "template <class T> __device__ TYPE last() { return sizeof(T); }".replace("TYPE", of)
+    source = '#include "m.h"\n__global__ void k(double* out) { out[0] = last<int>(); }'
+    assert value(include + source, headers={"m.h": of_header}) == 4
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        "typedef unsigned long uint64_t;",
+        "using uint64_t = unsigned long;",
+        "#define uint64_t unsigned long",
+        "#include <stdint.h>\ntypedef uint64_t word;",
+        "#include <cuda/std/cstdint>\nusing namespace cuda::std;",
+    ],
+)
+def test_integers_that_the_source_declares(own):
+    assert value(f"#include <iostream>\n{own}\n__global__ void k(double* out) {{ out[0] = sizeof(uint64_t); }}") == 8
+
+
 def test_functions_and_limits_of_std():
     source = """#include <cmath>
 #include <limits>

@@ -205,3 +205,39 @@ def test_what_else_than_barriers_hands_on_shared_memory_without_other_orders(giv
     assert out.tolist() == [32 - lane for lane in range(32)] + [1] * 32
     found = fault(source.replace("TAKE", "__syncwarp();"), 1, 64, **{"in": given, "out": out})
     assert found.kind == "race" and "reads s at byte" in str(found) and "in line 16" in str(found)
+
+
+SIGNAL = """__global__ void __cluster_dims__(2) k(int* flag, int* a) {
+    if (blockIdx.x == 0) { a[0] = 7; SEND }
+    if (blockIdx.x == TO) { int seen = 0; do { HEAR } while (!seen); TAKE a[1] = a[0]; }
+}"""
+ST, LD, FENCE = (
+    'asm volatile("st.ORDER.SCOPE.global.s32 [%0], 1;" :: "l"(flag) : "memory");',
+    'asm volatile("ld.ORDER.SCOPE.global.s32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory");',
+    'asm volatile("fence.acq_rel.SCOPE;" ::: "memory");',
+)
+BY_ORDER = {"SEND": ST.replace("ORDER", "release"), "HEAR": LD.replace("ORDER", "acquire"), "TAKE": ""}
+BY_FENCE = {"SEND": FENCE + ST.replace("ORDER", "relaxed"), "HEAR": LD.replace("ORDER", "relaxed"), "TAKE": FENCE}
+
+
+def signalled(words, to, sends="cluster", hears="cluster"):
+    source = SIGNAL.replace("TO", str(to))
+    for name, text in words.items():
+        source = source.replace(name, text.replace("SCOPE", sends if name == "SEND" else hears))
+    return source
+
+
+@pytest.mark.parametrize("words", [BY_ORDER, BY_FENCE], ids=["release and acquire", "fences"])
+@pytest.mark.parametrize(("sends", "hears"), [("cluster", "cluster"), ("gpu", "cluster"), ("cluster", "sys")])
+def test_knowledge_for_the_cluster_stays_in_it(words, sends, hears):
+    given = arrays(flag=1, a=2)
+    assert not launch(signalled(words, 1, sends, hears), 4, 32, **given, _orders=2).findings
+    assert given["a"].tolist() == [7, 7]
+    found = fault(signalled(words, 2, sends, hears), 4, 32, **arrays(flag=1, a=2), _orders=2)
+    assert found.kind == "race" and "which thread 31 of block 0 wrote in line 2" in str(found)
+
+
+@pytest.mark.parametrize(("sends", "hears"), [("cta", "cluster"), ("cluster", "cta")])
+@pytest.mark.parametrize("words", [BY_ORDER, BY_FENCE], ids=["release and acquire", "fences"])
+def test_knowledge_for_the_block_is_not_for_the_cluster(words, sends, hears):
+    assert fault(signalled(words, 1, sends, hears), 4, 32, **arrays(flag=1, a=2), _orders=2).kind == "race"
