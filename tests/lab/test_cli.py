@@ -146,6 +146,12 @@ def test_check_passes(run, arguments, share_runs):
     assert all(kernel.name in out for kernel in (CATALOGUE if arguments[0] == "all" else LADDER[:1]))
 
 
+@pytest.mark.parametrize(("size", "said"), [(256, "were not looked for."), (16, "were looked for in 1 of 1 cases.")])
+def test_check_says_whether_races_were_looked_for(run, size, said):
+    _, out, _ = run("check", "02", "--simulate", "--sizes", str(size))
+    assert f"Races in global memory {said}" in out
+
+
 def test_check_of_given_sizes_as_json(run):
     status, out, _ = run("check", "01", "--sizes", "3x0x2,17", "--beta", "-1.5", "--simulate", "--json")
     data = json.loads(out)
