@@ -1,12 +1,12 @@
 """Chooses the tile of kernel 22 for a problem, and divides its work among clusters of blocks that stay.
 
-Where a table of this GPU has the size, it decides; see `tuned`. Elsewhere a model gives the µs of each choice. It knows
-the times of a tile's multiply step and of its end, what L2 and memory give to all multiprocessors together, and the
-times of a launch and of parts of sums that meet. Products that are too thin or too small for tensor cores go to another
-kernel, `THIN`, which has a model of its own. Both were fitted to some 40,000 times on an H200; on another GPU only the
-order of the choices counts. Vectors and pairs of them go to `WIDE` or `TALL`, whose model has three constants. A
-small C with a long K goes to `DEEP`, whose model was fitted to 6,708 times. Nothing is measured at a call, and the same
-problem is always done in the same way.
+Where a table of this GPU has the size, it decides; see `tuned`. Elsewhere a model gives the µs of each choice. It
+knows the times of a tile's multiply step and of its end, what L2 and memory give to all multiprocessors together, and
+the times of a launch and of another that adds parts of sums. Products that are too thin or too small for tensor cores
+go to another kernel, `THIN`, which has a model of its own. Vectors and pairs of them go to `WIDE` or `TALL`, whose
+model has three constants. A small C with a long K goes to `DEEP`, which has a model too. All were fitted to times on
+an H200, that of 22 to 6,933 and that of `DEEP` to 1,648; on another GPU only the order of the choices counts. Nothing
+is measured at a call, and the same problem is always done in the same way.
 """
 
 from __future__ import annotations
@@ -45,9 +45,7 @@ LOW = 0.20  # of a step, what missing rows of A save
 RAGGED, SHARED = 0.73, 1.24  # longer: a tile's end where C's rows begin anywhere; times: a step where tiles are shared
 SECOND, PARTS_MOVED = 1.95, 4.0e6  # µs of the launch that adds parts, and their bytes per µs
 COPY, COPIED = 1.39, 3.63e6  # µs to copy A or B, and bytes per µs
-RESIDENT = {
-    4: 30
-}  # clusters of so many blocks on an H200 at a time, where these are not all that its SMs have room for
+RESIDENT = {1: 132, 2: 66, 3: 39, 4: 30, 6: 17, 8: 15}  # clusters of so many blocks on an H200 at a time
 PARTS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)  # of a tile's sum, where there are only a few tiles
 
 
@@ -455,8 +453,8 @@ DEEP_PACES = {
     (128, 256, 4): (0.678, 4.320),
 }
 """BM, BN and STAGES of `DEEP` to choose among, and the µs of a multiply step and of a tile's end."""
-SPLITS = {2: (66, 0.652), 3: (39, 0.587), 4: (30, 0.601), 6: (17, 0.684), 8: (15, 0.828)}
-"""SPLIT of `DEEP` to choose among: such clusters on an H200 at a time, and the µs in which their sums meet."""
+SPLITS = {2: 0.652, 3: 0.587, 4: 0.601, 6: 0.684, 8: 0.828}
+"""SPLIT of `DEEP` to choose among, and the µs in which the sums of such a cluster meet."""
 DEEP_SETTINGS = tuple(deep_setting(*of, SPLIT) for of in DEEP_PACES for SPLIT in SPLITS)
 """The same as template arguments."""
 DEEP_LOW, DEEP_RAGGED = 0.275, 1.26e-4  # as LOW; µs to write a sum where C's rows begin anywhere
@@ -465,7 +463,7 @@ DEEP_LOW, DEEP_RAGGED = 0.275, 1.26e-4  # as LOW; µs to write a sum where C's r
 def deep_cost(of: Mapping[str, int], shape: tuple[int, int, int], multiprocessors: int) -> float:
     """Return the µs that the model expects of `DEEP`, without copies; inf where tiles are many, or steps few."""
     (M, N, K), BM, BN, SPLIT = shape, of["BM"], of["BN"], of["SPLIT"]
-    (step, end), (resident, meeting) = DEEP_PACES[BM, BN, of["STAGES"]], SPLITS[SPLIT]
+    (step, end), resident, meeting = DEEP_PACES[BM, BN, of["STAGES"]], RESIDENT[SPLIT], SPLITS[SPLIT]
     down, across, resident = -(-M // BM), -(-N // BN), resident * multiprocessors // MULTIPROCESSORS
     clusters, steps = down * across, -(-K // BK)
     if clusters > 2 * resident or steps < 2 * SPLIT:
