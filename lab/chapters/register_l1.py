@@ -1,11 +1,12 @@
-"""Chapter 23: lpha-z's steps on our cards, and the figures in its sentences."""
+"""Chapter 23: shared memory against L1 in fair pairs, lpha-z's steps, and the figures in its sentences."""
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
-from statistics import median
 
 from sgemm_tutorial.catalogue import LADDER, find
+from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
 from ..experiments import counters, profiles
@@ -21,7 +22,7 @@ NAMES = (
     "registers and L1",
     "copy tiles of A and B to shared memory",
     "leave C and α until after the loop",
-    "tiles half as deep, so that more blocks fit",
+    "tiles half as deep",
     "16 bytes by one access, from global memory to the tiles",
     "16 bytes by one access, from the tiles to registers",
     "15 KiB more of shared memory, which nobody uses",
@@ -30,169 +31,140 @@ NAMES = (
 )
 """What the chapter calls each of `STEPS`."""
 
-L1, FMA, SLOTS = "L1 and shared memory used, %", "FMA pipes used, %", "issue slots used, %"
+SHALLOW, LAST_BUT_ONE, ONE, TWO, TWO_SHARED, WIDE_SHARED, WIDE, WIDE_FREE = STEPS_TESTED[2:]
+PAIRS = {
+    "one k, 4 bytes": (ONE, STEPS[3]),
+    "two k, 4 bytes": (TWO, TWO_SHARED),
+    "four k, 16 bytes": (WIDE, STEPS[5]),
+    "four k, 16 bytes, three blocks": (WIDE_FREE, WIDE_SHARED),
+}
+"""Kernels without and with shared memory that differ in little else, by how they read A and B."""
+CONTROLS = (
+    (f"3 {NAMES[3]}", STEPS[2], SHALLOW),
+    (f"3 {NAMES[3]}", STEPS[2], STEPS[3]),
+    (f"8 {NAMES[8]}", LAST_BUT_ONE, STEPS[8]),
+    (f"8 {NAMES[8]}", STEPS[7], STEPS[8]),
+)
+"""The steps that change how many blocks fit, each with as many and as it is: the kernels before and after it."""
+
+L1, SLOTS = "L1 and shared memory used, %", "issue slots used, %"
 LONGEST = "waits for L2 or DRAM"
 """Metrics of `profiles`."""
 SQUARE, WHOLE = (profiles.SIZE,) * 3, (3168, 4096, 4096)
 """The second is a whole number of waves, with three blocks or with four on each of 132 SMs."""
-H200, H100 = (str(cards.folder(name) / "steps.json") for name in ("h200", "h100"))
-"""Recordings, of which the first has `WHOLE` and `STEPS_TESTED`."""
-HUNDRED = "sm_89"
-"""An architecture with 100 KiB of shared memory on each SM, as 8.6 and 12.0 have."""
+H200 = str(cards.folder("h200") / "steps.json")
+"""The recording that the chapter tells of, whatever card is shown: it alone has `WHOLE` and `STEPS_TESTED`."""
 THEIRS = [result for result in published.load() if result.source == "lpha-z notes"]
 """lpha-z's own speeds of `STEPS`."""
 
 
-def profiled(at: int) -> dict[str, int | float]:
-    """Return the profile of one of `STEPS`; the first is the kernel itself."""
-    return profiles.measured(STEPS[at] if at else BASE)
+def timed(kernel: Kernel, size: tuple[int, int, int] = WHOLE) -> Point:
+    """Return the recorded time of a kernel."""
+    return recorded(kernel, [size], H200).points[0]
 
 
-def timed(size: tuple[int, int, int] = SQUARE, path: str = "steps") -> list[Point]:
-    """Return the recorded times of the nine steps, all of one recording: none of a size that it doesn't have."""
-    points = {point.label: point for point in load(path).select(STEPS, [size], "steps").points}
-    return [points[step.label] for step in STEPS if points]
+def blocks(kernel: Kernel) -> int:
+    """Return how many blocks of a kernel fit on an SM."""
+    return kernel_occupancy(kernel, card()).blocks_per_sm
 
 
-def gains(points: list[Point] | list[published.Result]) -> list[float]:
-    """Return by how much each step is faster than the step before, as a fraction."""
-    return [new.tflops / old.tflops - 1 for old, new in pairwise(points)]
+def gain(before: Kernel, after: Kernel, size: tuple[int, int, int] = WHOLE) -> float:
+    """Return by how much a kernel is faster than another one, as a fraction."""
+    return timed(after, size).tflops / timed(before, size).tflops - 1
+
+
+def pairs() -> Table:
+    """Return the speeds of `PAIRS`, with what a kernel without shared memory spills."""
+    rows = [
+        (
+            name.removesuffix(", three blocks"),
+            blocks(alone),
+            *(f"{timed(kernel).tflops:.1f}" for kernel in (alone, shared)),
+            f"{gain(alone, shared):+.0%}",
+            resources(alone).spill_store_bytes,
+        )
+        for name, (alone, shared) in PAIRS.items()
+    ]
+    columns = ("at once", "blocks on an SM", "L1, TFLOP/s", "shared memory, TFLOP/s", "gain", "bytes spilled with L1")
+    return Table(columns, rows, load(H200).made)
 
 
 def steps() -> Table:
-    """Return lpha-z's steps: the template argument that changes, blocks on two cards, and speeds with their gains."""
-    columns = {}
-    for at, points in (("at 4096", timed()), ("in whole waves", timed(WHOLE)), ("by lpha-z, at 4096", THEIRS)):
-        gained = "", *(f" ({gain:+.0%})" for gain in gains(points))
-        if points:
-            columns[f"TFLOP/s {at}"] = [f"{each.tflops:.1f}{gain}" for each, gain in zip(points, gained, strict=True)]
+    """Return lpha-z's steps: the template argument that changes, registers, blocks, and speeds with their gains."""
     rows = []
     for at, (before, step) in enumerate(pairwise((STEPS[0], *STEPS))):
         new, old = step.parameters, before.parameters
         changes = "".join(f": {of} {old[of]} → {new[of]}" for of in new if new[of] != old[of])
-        cells = (
-            *(kernel_occupancy(step, gpu).blocks_per_sm for gpu in (card(), HUNDRED)),
-            *(c[at] for c in columns.values()),
-        )
-        rows.append((f"{at} {NAMES[at]}{changes}", *cells))
-    return Table(("step", "blocks on an SM", "if 100 KiB", *columns), rows, load("steps").made)
+        gained = f" ({gain(before, step):+.0%})" if at else ""
+        theirs = f"{THEIRS[at].tflops / THEIRS[at - 1].tflops - 1:+.0%}" if at else "–"
+        speed = f"{timed(step).tflops:.1f}{gained}"
+        rows.append((f"{at} {NAMES[at]}{changes}", resources(step).registers, blocks(step), speed, theirs))
+    return Table(("step", "registers", "blocks on an SM", "TFLOP/s", "lpha-z's gain"), rows, load(H200).made)
+
+
+def controls() -> Table:
+    """Return what two steps gain with as many blocks on an SM as before, and as they are."""
+    rows = [(name, f"{blocks(old)} → {blocks(new)}", f"{gain(old, new):+.0%}") for name, old, new in CONTROLS]
+    return Table(("step", "blocks on an SM", "gain"), rows, load(H200).made)
 
 
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
     of, gpu = BASE.parameters, card()
-    profile, states = profiled(0), profiles.shares(profiled(0))
-    loops = [[each.opcode for each in hot_loop(sass(kernel))] for kernel in (BASE, *STEPS_TESTED[:2])]
-    loop, two_loop, many_loop = (len(found) / ks for found, ks in zip(loops, (1, 2, 4), strict=True))
-    held = [resources(kernel).registers for kernel in (BASE, *STEPS_TESTED[:2])]
-    sums, registers = of["TM"] * of["TN"], -(-held[0] // 8) * 8  # a warp gets multiples of 256
-    warp_step_ms = profiles.SIZE**3 / 32 / sums / gpu.sms / (gpu.boost_mhz * 1e3)  # of one that takes a cycle
-    fma = sum(code.partition(".")[0] in ("FFMA", "FMUL", "IMAD") for code in loops[0])
-    said = {
-        part: count * warp_step_ms
-        for part, count in (("l1", of["TM"] + of["TN"]), ("fma", fma / 4), ("slots", loop / 4))
-    }
-    least = said["slots"] * 16 / (BASE.grid(*SQUARE[:2]) / gpu.sms)  # of an SM with 16 blocks
-    busy = {part: profile[metric] for part, metric in zip(said, (L1, FMA, SLOTS), strict=True)}
-    assert all(abs(1e8 * said[part] / profile["nanoseconds"] - busy[part]) < 0.5 for part in said)
-    assert max(states, key=states.get) == LONGEST and 2 * sums < loop < 2.05 * sums
-    assert (loops[0].count("FFMA"), loops[0].count("FMUL")) == (sums, of["TN"])
-    assert sum(code.partition(".")[0] == "IADD3" or code == "IMAD.X" for code in loops[0]) > 0.8 * (
-        loop - sums - of["TM"] - 2 * of["TN"]
-    )
-    assert 4 * registers * BASE.threads <= 65_536 < 5 * registers * BASE.threads
-    assert two_loop < 1.02 * many_loop < 0.95 * loop
-    # Blocks on an SM, here and on the card that we take lpha-z's for; what limits the latter's is shared memory.
-    blocks = [kernel_occupancy(step, gpu).blocks_per_sm for step in (*STEPS, *STEPS_TESTED[:2])]
-    assert (
-        blocks == [4, 3, 3, 4, 4, 4, 4, 4, 3, 4, 4] and kernel_occupancy(STEPS[8], HUNDRED).limiter == "shared memory"
-    )
-    assert [kernel_occupancy(step, HUNDRED).blocks_per_sm for step in STEPS] == [4, 1, 1, 2, 2, 2, 2, 2, 2]
-    # The H200's: whole waves, and the kernels that test what the steps are due to; then the H100's, and lpha-z's.
-    square, whole, on_h100, theirs = map(gains, (timed(path=H200), timed(WHOLE, H200), timed(path=H100), THEIRS))
-    at, points = timed(path=H200), timed(WHOLE, H200)
-    again, *ladder = (
-        recorded(kernel, profiles.SIZE, str(cards.folder("h200") / file)).points[0]
-        for kernel, file in ((BASE, "others.json"), *((LADDER[rung], "ladder.json") for rung in (2, 3, 4, 6)))
-    )
-    medians = sorted(at[0].medians + again.medians)
-    two_states = {"fast": median(medians[:2]), "slow": median(medians[2:])}
-    firsts = [ms / at[1].ms - 1 for ms in two_states.values()]
-    assert len(medians) == 6 and max(medians[1] / medians[0], medians[5] / medians[2]) < 1.002
-    shares = {"four": 2048 / 528 / 4, "three": 2048 / 396 / 6}
-    waves = [each.tflops * share for each, share in zip(points, shares.values(), strict=False)]
-    assert abs(on_h100[0]) < 0.005 < 0.015 < firsts[0] < firsts[1] < 0.05 < 0.13 < whole[0] < theirs[0] - 0.05
-    assert abs(waves[0] / at[0].tflops - 1) < 0.005 < waves[1] / waves[0] - 1 < firsts[0]
-    assert -0.2 < whole[7] < square[7] * 0.6 and -0.3 < square[7] < -0.23 and theirs[7] > 0
-    assert max(map(abs, (square[5], whole[5], on_h100[5]))) < 0.005 < 0.04 < theirs[5]
-    assert min(each[at] for each in (square, whole, on_h100, theirs) for at in (3, 4)) > 0.05
-    two, many, two_whole, three, uncounted = (
-        recorded(kernel, [size], H200).points[0]
-        for kernel, size in (
-            *((STEPS_TESTED[0], SQUARE), (STEPS_TESTED[1], SQUARE), (STEPS_TESTED[0], WHOLE)),
-            *((STEPS_TESTED[2], WHOLE), (STEPS_NOT_COUNTED[0], SQUARE)),
-        )
-    )
-    assert (
-        max(two.medians) < medians[0] < medians[5] < min(many.medians)
-        and three.ms > points[2].ms > points[3].ms
-        and 1.95 < uncounted.ms / at[1].ms < 2.05
-    )
-    copies, wide_copies, wide_reads = map(profiled, (3, 4, 5))
-    assert copies["LDG"] == copies["STS"] and wide_copies["LDG"] == wide_copies["STS"] < 0.26 * copies["LDG"]
-    assert wide_copies["LDS"] == 4 * wide_reads["LDS"]
-    wide, later = points[5].tflops / points[3].tflops, points[7].tflops / points[1].tflops
-    assert points[0].tflops < 0.9 * two_whole.tflops < 0.9 * points[1].tflops and wide - 1 > 0.8 * (later - 1)
-    asked, filled = (
-        counters.measured(BASE, *SQUARE)[name] / BASE.grid(*SQUARE[:2]) / profiles.SIZE  # of a block at one k
-        for name in ("global_load_sectors", "l1_fill_sectors")
-    )
-    assert asked == BASE.threads / 32 * (of["TM"] + of["TN"] * 4) == 128 and 0.4 < (66 - filled) / (66 - 34) < 0.6
+    profile, states = profiles.measured(BASE), profiles.shares(profiles.measured(BASE))
+    loop = Counter(each.opcode.partition(".")[0] for each in hot_loop(sass(BASE)))
+    held, sums = resources(BASE).registers, of["TM"] * of["TN"]
+    given = -(-held // 8) * 8  # a warp gets multiples of 256
+    least = WHOLE[0] * WHOLE[1] * WHOLE[2] / 32 / sums / 132 * loop.total() / 4 / 1.98e6
+    assert (gpu.sms, gpu.boost_mhz) == (132, 1980) and max(states, key=states.get) == LONGEST
+    assert (loop["FFMA"], loop["FMUL"], loop["LDG"]) == (sums, of["TN"], of["TM"] + of["TN"])
+    assert loop["IMAD"] + loop["IADD3"] + loop["LEA"] + loop["UIADD3"] > 0.9 * (loop.total() - sums - 24)
+    assert 4 * given * BASE.threads <= 65_536 < 5 * given * BASE.threads
+    filled = counters.measured(BASE, *SQUARE)["l1_fill_sectors"] / BASE.grid(*SQUARE[:2]) / profiles.SIZE
+    assert filled < 64 + 2
+    # Blocks on an SM, and speeds in whole waves.
+    assert [blocks(step) for step in STEPS] == [4, 3, 3, 4, 4, 4, 4, 4, 3]
+    assert all(blocks(alone) == blocks(shared) for alone, shared in PAIRS.values())
+    assert resources(STEPS[1]).shared_bytes == 66 * 1024 == 2 * resources(STEPS[3]).shared_bytes
+    whole = [gain(old, new) for old, new in pairwise(STEPS)]
+    little = max(abs(whole[at - 1]) for at in (2, 6, 7))
+    assert little < 0.03 < min(whole[at - 1] for at in (1, 3, 4, 5))
+    held_3, _, held_8, _ = (gain(old, new) for _, old, new in CONTROLS)
+    assert held_3 < -0.15 and whole[7] < -0.15 < -0.05 < held_8 < 0 < THEIRS[8].tflops - THEIRS[7].tflops
+    one, two, spilled, three = (gain(*kernels) for kernels in PAIRS.values())
+    assert three < -0.1 < -0.03 < two < 0 < 0.04 < spilled < one and resources(WIDE).spill_store_bytes
+    assert not any(resources(alone).spill_store_bytes for alone in (ONE, TWO, WIDE_FREE))
+    first, fifth, last, best = map(timed, (STEPS[0], STEPS[5], STEPS[7], WIDE_FREE))
+    assert 0 < best.tflops / fifth.tflops - 1 < 0.015 and abs(best.tflops / last.tflops - 1) < 0.015
+    assert gain(WIDE, WIDE_FREE) > 0.05 and gain(WIDE, WIDE_FREE, SQUARE) < -0.03  # exercise 1
+    tenth = recorded(LADDER[9], profiles.SIZE, str(cards.folder("h200") / "ladder.json")).points[0]
+    assert tenth.percent_of_cublas > best.percent_of_cublas + 5
     return {
-        "share": f"{two.percent_of_cublas:.0f}%",
-        "share base": f"{at[0].percent_of_cublas:.1f}%",
-        "mhz": f"{gpu.boost_mhz / 1e3} GHz",
-        **{f"ms {part}": f"{ms:.2f} ms" for part, ms in said.items()},
-        "ms blocks": f"{least:.2f} ms",
-        **{f"ms {name}": f"{ms:.2f}" for name, ms in two_states.items()},
-        **{f"missed {name}": f"{ms / least - 1:.0%}" for name, ms in two_states.items()},
-        "profiled": f"{profile['nanoseconds'] / 1e6:.2f} ms",
-        "loop": f"{loop:.0f}",
-        "others": f"{loop - sums - of['TM'] - 2 * of['TN']:.0f}",
-        "integer": str(fma - sums - of["TN"]),
-        "cycles fma": f"{fma / 4:g}",
-        "cycles slots": f"{loop / 4:g}",
-        "loop two": f"{two_loop:.0f}",
-        "loop many": f"{many_loop}",
-        **{f"registers {name}": str(count) for name, count in zip(("one", "two", "many"), held, strict=True)},
-        "registers given": str(registers),
-        "registers four": f"{4 * registers * BASE.threads:,}",
-        "taken": f"{filled:.0f}",
-        **{f"by {part}": f"{by:.0f}%" for part, by in busy.items()},
-        "saved": f"{1 - filled / asked:.0%}",
-        "waits": f"{states[LONGEST]:.0%}",
-        "idle": f"{100 - profile[SLOTS]:.0f}%",
-        **{f"gain {name}": f"{gain:.0%}" for name, gain in zip(two_states, firsts, strict=True)},
-        "gain h100": f"{abs(on_h100[0]):.0%}",
-        **{f"share {blocks}": f"{share:.0%}" for blocks, share in shares.items()},
-        "gain waves": f"{waves[1] / waves[0] - 1:.0%}",
-        "gain 8": f"{abs(square[7]):.0%}",
-        **{f"whole {step}": f"{abs(whole[step - 1]):.0%}" for step in (1, 3, 4, 5, 8)},
-        "costs one": f"{1 - points[0].tflops / points[1].tflops:.0%}",
-        "costs two": f"{1 - two_whole.tflops / points[1].tflops:.0%}",
-        "whole later": f"{later - 1:.0%}",
-        **{f"theirs {step}": f"{theirs[step - 1]:.0%}" for step in (1, 6, 8)},
-        "same": f"{max(abs(square[5]), abs(whole[5])):.1%}",
-        **{f"tflops waves {step}": f"{waves[step]:.1f}" for step in (0, 1)},
-        **{f"tflops {step}": f"{at[step].tflops:.1f}" for step in (0, 1)},
-        "ms uncounted": f"{uncounted.ms:.1f} ms",
-        "shallow": f"{1 - points[2].ms / three.ms:.0%}",
         **{
-            f"ms {name}": f"{min(each.medians):.2f} to {max(each.medians):.2f}"
-            for name, each in (("two", two), ("many", many))
+            f"share {name}": f"{point.percent_of_cublas:.0f}%"
+            for name, point in (("base", first), ("best", best), ("10", tenth))
         },
-        **{f"rung {rung.kernel[:2]}": f"{rung.tflops:.1f}" for rung in ladder},
-        "speed 7": f"{at[7].tflops:.1f}",
-        "speed two": f"{two.tflops:.1f}",
+        "taken": f"{filled:.0f}",
+        "least": f"{least:.2f} ms",
+        "missed": f"{first.ms / least - 1:.0%}",
+        "by slots": f"{profile[SLOTS]:.0f}%",
+        "by l1": f"{profile[L1]:.0f}%",
+        "idle": f"{100 - profile[SLOTS]:.0f}%",
+        "waits": f"{states[LONGEST]:.0%}",
+        "registers one": str(held),
+        "registers given": str(given),
+        "registers four": f"{4 * given * BASE.threads:,}",
+        **{
+            f"pair {name}": f"{abs(of):.0%}"
+            for name, of in (("one", one), ("two", two), ("spilled", spilled), ("three", three))
+        },
+        **{f"speed {name}": f"{point.tflops:.1f}" for name, point in (("best", best), ("5", fifth), ("7", last))},
+        "little": f"{little:.0%}",
+        "whole 8": f"{abs(whole[7]):.0%}",
+        "held 3": f"{abs(held_3):.0%}",
+        "held 8": f"{abs(held_8):.0%}",
+        "theirs 8": f"{THEIRS[8].tflops / THEIRS[7].tflops - 1:.0%}",
         "registers 8": str(resources(STEPS[8]).registers),
+        "ms 1": f"{timed(STEPS[1]).ms:.2f}",
+        "ms uncounted": f"{timed(STEPS_NOT_COUNTED[0]).ms:.2f} ms",
     }
