@@ -33,8 +33,8 @@ NAMES = (
 
 SHALLOW, LAST_BUT_ONE, ONE, TWO, TWO_SHARED, WIDE_SHARED, WIDE, WIDE_FREE = STEPS_TESTED[2:]
 PAIRS = {
-    "one k, 4 bytes": (ONE, STEPS[3]),
-    "two k, 4 bytes": (TWO, TWO_SHARED),
+    "one k": (ONE, STEPS[3]),
+    "two k": (TWO, TWO_SHARED),
     "four k, 16 bytes": (WIDE, STEPS[5]),
     "four k, 16 bytes, three blocks": (WIDE_FREE, WIDE_SHARED),
 }

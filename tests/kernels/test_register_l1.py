@@ -10,7 +10,7 @@ import pytest
 from lab import check, published, resources, sass, sass_mix, suite
 from lab.correctness import Case, judged
 from lab.experiments import sanitizer
-from lab.variants import STEP_IN_FP64, STEPS
+from lab.variants import STEP_IN_FP64, STEPS, STEPS_TESTED
 from sgemm_tutorial import ArgumentError, find, simulate
 from sgemm_tutorial.compiler import PTX_ALONE
 from tools.mutants import ROWS
@@ -55,6 +55,12 @@ def test_the_suite_passes():
 def test_ragged_whole_and_unaligned(step):
     for M, N, K, more in ((19, 517, 35, {"special": True}), (16, 512, 64, {}), (16, 512, 32, {"shift": 1})):
         assert judged(step, Case(M, N, K, -1.5, 0.75, **more), on_gpu=False, architecture=PTX_ALONE)[0].passed
+
+
+@pytest.mark.parametrize("kernel", STEPS_TESTED, ids=lambda kernel: kernel.expression.replace(" ", ""))
+def test_their_partners_are_right(kernel):
+    for shape in ((19, 517, 35), (13, 512, 16), (16, 510, 16), (16, 512, 18), (16, 512, 32)):
+        assert check(kernel, *shape, -1.5, 0.75, on_gpu=False).passed
 
 
 @pytest.mark.parametrize("shape", [(16, 512, 20), (16, 512, 18), (13, 512, 16), (16, 508, 16), (16, 510, 16)])
