@@ -9,7 +9,7 @@ from sgemm_tutorial.kernel import Kernel
 from .. import variants
 from ..measure.bench import plan
 from ..measure.driver import Plan
-from ..records.shapes import HELD_OUT, LAYERS, SHAPES, SQUARES
+from ..records.shapes import FITTED_TO, HELD_OUT, LAYERS, SHAPES, SQUARES
 from ..records.sizes import Size, sizes_of
 from . import (
     accuracy,
@@ -128,7 +128,7 @@ TIMES: dict[str, Callable[[], Plan]] = {
     "two_gpus": two_gpus.plan,
     "reach": two_gpus.reach_plan,
     "tune": lambda: tune.plan((*SQUARES, *SHAPES)),
-    "tune_22": lambda: tune.tensor_plan((*SQUARES, *SHAPES, *LAYERS)),
+    "tune_22": lambda: tune.tensor_plan((*SQUARES, *SHAPES, *LAYERS, *FITTED_TO)),
     "squares": lambda: _timed("squares", (find("13"),), SQUARES, search=True),
     "shapes": lambda: _timed("shapes", (find("13"),), SHAPES, search=True),
     "random": tune.random_plan,

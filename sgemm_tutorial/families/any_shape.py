@@ -20,7 +20,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from ptxsim import ALIGNMENT, SWIZZLE
+from ptxsim import ALIGNMENT, MBARRIER_BYTES, SWIZZLE
 
 from .. import gpu, simulator, tuned
 from ..errors import ArgumentError
@@ -38,7 +38,8 @@ CHUNK = ALIGNMENT // 2
 """Elements of 16 bits in 16 bytes."""
 
 START, HIDDEN = 1.61, 0.13  # µs of a launch; of a time that another hides
-L2, FAR, MEMORY = 16.8e6, 10.5e6, 3.59e6  # bytes per µs: from L2, from L2 where A and B are large, and from memory
+L2, FAR, MEMORY = 14.5e6, 12e6, 3.59e6  # bytes per µs: from L2, from L2 where A and B are large, and from memory
+STRADDLE = 0.5  # more bytes where 128 that are fetched together lie in two lines of L2
 LARGE = 30e6  # bytes of A and B
 CROWD = 1.15e-3  # µs of a step for each cluster that wants the same rows of B, or of A
 LOW = 0.20  # of a step, what missing rows of A save
@@ -49,31 +50,37 @@ RESIDENT = {1: 132, 2: 66, 3: 39, 4: 30, 6: 17, 8: 15}  # clusters of so many bl
 PARTS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)  # of a tile's sum, where there are only a few tiles
 
 
-def setting(BM: int, BN: int, STAGES: int, CLUSTER: int = 1, BLOCKS: int = 1) -> dict[str, int]:
+def setting(BM: int, BN: int, STAGES: int, CLUSTER: int = 1, WM: int = 16) -> dict[str, int]:
     """Return template arguments."""
     threads = 160 if BM == 64 else 2 * BM + 128
-    return dict(zip(PARAMETERS, (BM, BN, BK, 16, BN, STAGES, threads, CLUSTER, BLOCKS), strict=True))
+    return dict(zip(PARAMETERS, (BM, BN, BK, WM, BN, STAGES, threads, CLUSTER, 1), strict=True))
 
 
-PACED = ("BM", "BN", "STAGES", "CLUSTER", "BLOCKS")
+PACED = ("BM", "BN", "STAGES", "CLUSTER", "WM")
 PACES = {
-    (64, 32, 12, 1, 1): (0.157, 0.538),
-    (64, 64, 12, 1, 1): (0.139, 0.710),
-    (64, 64, 12, 2, 1): (0.142, 0.775),
-    (64, 128, 8, 1, 1): (0.167, 1.254),
-    (64, 128, 8, 2, 1): (0.200, 1.327),
-    (64, 192, 6, 1, 1): (0.256, 1.755),
-    (64, 256, 5, 1, 1): (0.312, 2.233),
-    (128, 64, 8, 2, 1): (0.209, 1.098),
-    (128, 96, 6, 2, 1): (0.299, 1.365),
-    (128, 128, 6, 1, 1): (0.342, 1.628),
-    (128, 128, 6, 4, 1): (0.326, 1.780),
-    (128, 160, 5, 2, 1): (0.435, 2.030),
-    (128, 192, 5, 2, 1): (0.486, 2.298),
-    (128, 224, 4, 2, 1): (0.574, 2.642),
-    (192, 160, 4, 2, 1): (0.604, 2.923),
-    (192, 192, 4, 2, 1): (0.683, 3.513),
-    (128, 256, 4, 2, 1): (0.639, 3.229),
+    (64, 32, 12, 1, 16): (0.157, 0.538),
+    (64, 64, 12, 1, 16): (0.139, 0.710),
+    (64, 64, 12, 4, 16): (0.131, 0.835),
+    (64, 64, 12, 2, 16): (0.142, 0.775),
+    (64, 128, 8, 1, 16): (0.167, 1.254),
+    (64, 128, 8, 2, 16): (0.200, 1.327),
+    (64, 128, 8, 4, 16): (0.163, 1.319),
+    (64, 192, 6, 4, 16): (0.270, 1.783),
+    (64, 256, 5, 2, 16): (0.336, 2.461),
+    (64, 192, 6, 1, 16): (0.256, 1.755),
+    (64, 256, 5, 1, 16): (0.312, 2.233),
+    (128, 64, 8, 2, 16): (0.209, 1.098),
+    (128, 96, 6, 2, 16): (0.299, 1.365),
+    (128, 128, 6, 1, 16): (0.342, 1.628),
+    (128, 128, 6, 4, 16): (0.326, 1.780),
+    (128, 160, 5, 2, 16): (0.435, 2.030),
+    (128, 192, 5, 2, 16): (0.486, 2.298),
+    (128, 224, 4, 2, 16): (0.574, 2.642),
+    (192, 160, 4, 2, 16): (0.604, 2.923),
+    (192, 192, 4, 2, 16): (0.683, 3.513),
+    (128, 128, 6, 2, 32): (0.342, 1.7),
+    (128, 160, 5, 2, 32): (0.430, 2.1),
+    (128, 256, 4, 2, 16): (0.639, 3.229),
 }
 """`PACED` to choose among, and the µs of a multiply step and of a tile's end."""
 SETTINGS = tuple(setting(*of) for of in PACES)
@@ -86,10 +93,15 @@ def _trial(
     tile: tuple[int, ...] = (64, 32, 3),
     scalars: tuple[float, float] = (-1.5, 0.75),
     bits: int = 32,
+    blocks: int = 1,
     **more: Any,
 ) -> dict[str, Any]:
-    """Return a case with a small tile unless another is given, divided so, and elements of C of so many bits."""
-    return trial(shape, scalars, setting=(*setting(*tile).values(), bits), division=division, **more)
+    """Return a case with a small tile unless another is given, divided so, and elements of C of so many bits.
+
+    So many `blocks` are on an SM at a time.
+    """
+    of = setting(*tile) | {"BLOCKS": blocks}
+    return trial(shape, scalars, setting=(*of.values(), bits), division=division, **more)
 
 
 PAIR = (64, 32, 3, 2)
@@ -104,7 +116,7 @@ TRIALS = (
     # Sums of many parts, of which each thread that adds has several.
     _trial((60, 40, 1056), (2, 19)),
     _trial((40, 20, 1050), (1, 9)),
-    _trial((70, 20, 1050), (2, 34), (64, 32, 3, 1, 2)),
+    _trial((70, 20, 1050), (2, 34), blocks=2),
     _trial((3, 9, 4170), (1, 66)),
     # Clusters; the second block has no row of C, or a few.
     _trial((64, 33, 200), (2, 3), PAIR),
@@ -121,6 +133,11 @@ TRIALS = (
     _trial((140, 200, 200), (2, 3), (128, 192, 3, 2)),
     _trial((140, 261, 200), (1, 2), (128, 256, 3)),
     _trial((200, 98, 200), (2, 3), (192, 96, 3)),
+    # Two warpgroups that take turns: one tile, an odd number, few rows, shares, and few steps.
+    _trial((100, 136, 200), (0, 1), (128, 128, 3, 1, 32)),
+    _trial((260, 300, 330), (0, 2), (128, 128, 3, 1, 32)),
+    _trial((260, 168, 200), (3, 4), (128, 160, 3, 1, 32), shift=(0, 0, 1)),
+    _trial((390, 168, 70), (2, 2), (128, 160, 3, 2, 32), bits=16),
     # What BLAS does not read.
     _trial((70, 40, 200), (2, 3), scalars=(0.0, 2.0)),
     _trial((70, 40, 200), (2, 3), PAIR, scalars=(1.0, 0.0)),
@@ -128,7 +145,7 @@ TRIALS = (
     # More tiles than stages for a cluster, of one column of A each.
     _trial((130, 72, 1), (0, 2)),
     # Two blocks on an SM, and C in 16 bits, whose rows begin at 16 bytes, or at 8, or anywhere.
-    _trial((70, 136, 200), (2, 3), (64, 128, 3, 1, 2), bits=16),
+    _trial((70, 136, 200), (2, 3), (64, 128, 3), bits=16, blocks=2),
     _trial((130, 72, 200), (2, 5), bits=16, scalars=(1.0, 0.0)),
     _trial((35, 36, 200), (2, 3), bits=16),
     _trial((35, 40, 200), (2, 3), bits=16, shift=(0, 0, 4)),
@@ -154,7 +171,8 @@ class AnyShape(Persistent):
 
     def shared_bytes(self, of: Mapping[str, Any]) -> int:
         """Return the bytes of tiles and mbarriers, and of each warp's patch of C."""
-        return super().shared_bytes(of) + of["BM"] // 16 * PATCH_BYTES
+        warps = (of["THREADS"] - (128 if of["BM"] > BOX else WARP)) // WARP
+        return super().shared_bytes(of) + warps * PATCH_BYTES + (2 * MBARRIER_BYTES if of["WM"] > 16 else 0)
 
     def choose(self, kernel: Kernel, problem: Problem, place: Place) -> Kernel:
         """Return 22 with the quickest tile and division, if not settled: as measured on this GPU, or by the model.
@@ -214,8 +232,7 @@ class AnyShape(Persistent):
             return problem, nothing
         arguments, empty = {}, cupy.empty if problem.on_gpu else np.empty
         copies = {
-            name: empty((rows, -(-columns // CHUNK) * CHUNK), problem.types.operand)
-            for name, (rows, columns) in extents.items()
+            name: empty((rows, pitch(columns)), problem.types.operand) for name, (rows, columns) in extents.items()
         }
         made = problem._replace(**copies)
         if problem.alpha == 0:  # where neither A nor B is read
@@ -224,6 +241,7 @@ class AnyShape(Persistent):
             rows, columns = len(matrix) if name in copies else 0, matrix.shape[1]
             arguments |= {name: matrix, f"copy{name}": copies.get(name, matrix)}
             arguments |= {f"rows{name}": np.uint32(rows), f"columns{name}": np.uint32(columns)}
+            arguments[f"chunks{name}"] = np.uint32(pitch(columns) // CHUNK)
         blocks = min(-(-sum(copy.size for copy in copies.values()) // (CHUNK * PAD.threads)), 8 * MULTIPROCESSORS)
         return made, _beside(problem)(PAD.instance, blocks, arguments)
 
@@ -269,6 +287,11 @@ def unfetchable(problem: Problem) -> dict[str, tuple[int, int]]:
         for name, of, begins in zip("AB", ((M, K), (K, N)), problem.alignment, strict=False)
         if of[1] % CHUNK or begins % ALIGNMENT
     }
+
+
+def pitch(columns: int) -> int:
+    """Return the elements of a row of a copy, so that what the copy engine fetches at once lies in one line of L2."""
+    return -(-columns // BOX) * BOX if columns > BOX // 2 else max(CHUNK, 2 ** ceil(log2(columns)))
 
 
 def copying(problem: Problem) -> float:
@@ -323,15 +346,23 @@ def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, cluste
 
     step, end = pace(of)
     rows, columns = min(BM, M), min(-(-BN // BOX) * BOX, N)  # that a block fetches
-    fetched = (rows + columns / CLUSTER) * SWIZZLE * blocks
+    fetched = (rows * lines(K) + columns * lines(N) / CLUSTER) * SWIZZLE * blocks
     alike = min(down, clusters / across) * max(1, BOX / (-(-N // CHUNK) * CHUNK))  # clusters that want the same lines
     step = _step(step * (1 - LOW * (1 - rows / BM)), fetched, max(alike, min(across, clusters / down)), shape)
     end *= (1 + rows / BM * min(1, N / BN)) / 2 * (1 + RAGGED * (N % 4 > 0))
-    total = START + (whole * steps + share) * step * (SHARED if shared else 1) + (whole + -(-share // steps)) * end
+    seen = 1 if of["WM"] > 16 else whole + -(-share // steps)  # ends of tiles that nothing hides
+    total = START + (whole * steps + share) * step * (SHARED if shared else 1) + seen * end
     if shared and share % steps:
         sums = (-(-steps // share) + (clusters % shared > 0)) * shared * min(BM * CLUSTER, M) * min(BN, N)  # of parts
         total += SECOND + 4 * sums / PARTS_MOVED
     return _with_traffic(total, shape)
+
+
+def lines(columns: int) -> float:
+    """Return how many bytes count for one that is fetched of a matrix with so many columns, or of its copy: 1 to 1.4."""
+    if columns <= BOX or columns % CHUNK:
+        return 1.0
+    return 1 + STRADDLE * (1 - min(columns & -columns, BOX) / BOX)
 
 
 def _step(us: float, fetched: float, alike: float, shape: tuple[int, int, int]) -> float:
@@ -469,7 +500,7 @@ def deep_cost(of: Mapping[str, int], shape: tuple[int, int, int], multiprocessor
     if clusters > 2 * resident or steps < 2 * SPLIT:
         return inf
     rows, columns = min(BM, -(-M // 8) * 8), min(BN, -(-N // BOX) * BOX)  # that a block fetches
-    fetched = (rows + columns) * SWIZZLE * SPLIT * min(clusters, resident)
+    fetched = (rows * lines(K) + columns * lines(N)) * SWIZZLE * SPLIT * min(clusters, resident)
     alike = max(down, across) * max(1, BOX / (-(-N // CHUNK) * CHUNK))
     step = _step(step * (1 - DEEP_LOW * (1 - rows / BM)), fetched, alike, shape)
     sums = min(M, BM) * min(N, BN)
