@@ -136,6 +136,21 @@ def test_annotations_are_imports_too():
     assert not hidden
 
 
+def test_no_module_asks_which_kernel_it_has():
+    """It asks for a fact: a template parameter, a property of the family, a group. Chapters are of certain kernels."""
+    names = {part for path in (ROOT / "kernels").glob("[0-9]*.cu") for part in (path.stem, path.stem[:2])}
+    asking = [
+        f"{module}, line {compared.lineno}"
+        for module, tree in TREES.items()
+        if room(module) != "chapters"
+        for compared in ast.walk(tree)
+        if isinstance(compared, ast.Compare)
+        for one in ast.walk(compared)
+        if isinstance(one, ast.Constant) and one.value in names
+    ]
+    assert len(names) == 46 and not asking
+
+
 def test_a_modules_name_means_one_thing():
     """Rooms share a name only for one subject: what predicts it, measures it, has recorded it and tends the record."""
     rooms = defaultdict(set)

@@ -164,15 +164,9 @@ class Point(Sized):
 class Record(Tabular, Recording[Point]):
     """Times with their provenance and settings."""
 
-    def select(
-        self, kernels: Collection[Kernel] | None = None, sizes: Collection[Size] | None = None, recording: str = ""
-    ) -> Record:
-        """Return a record of only these kernels, as they are now, and sizes; None means all.
-
-        If the recording is named, earlier code counts that stands for a kernel there.
-        """
-        every = None if kernels is None else [(kernel, files.identities(kernel, recording)) for kernel in kernels]
-        wanted = every and {identity: kernel for kernel, identities in every for identity in identities}
+    def select(self, kernels: Collection[Kernel] | None = None, sizes: Collection[Size] | None = None) -> Record:
+        """Return a record of only these kernels, as they are now, and sizes; None means all."""
+        wanted = None if kernels is None else {files.identity(kernel): kernel for kernel in kernels}
         points = [
             files.named(point, wanted[point.identity]) if wanted else point
             for point in self.points
