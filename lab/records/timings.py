@@ -253,13 +253,13 @@ def recorded(
     chosen = list(filter(_readable, listed)) or listed
     record = load(recording) if recording else of_card()
     recording = recording or _home(chosen[0])
-    found = record.select(chosen, wanted, str(recording))
+    found = record.select(chosen, wanted)
     if found.points:
         return found
-    if not record.select(chosen, None, str(recording)).points:
+    if not record.select(chosen).points:
         said = [files.unknown(kernel, record.points, str(recording)) for kernel in chosen]
         raise ArgumentError("kernels", "; ".join(got for got, _ in said), said[0][1])
-    has = sorted({point.size for point in record.select(chosen, None, str(recording)).points})
+    has = sorted({point.size for point in record.select(chosen).points})
     asked = ", ".join(map(times_of, wanted or ()))
     raise ArgumentError(
         "sizes", f"{asked}: not in the recording {recording}", f"some of {', '.join(map(times_of, has))}"
