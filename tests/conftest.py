@@ -11,7 +11,6 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is imported: threads would wait, not help
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
 
 from lab.correctness import IN_MEMORY
 
@@ -116,22 +115,6 @@ def pytest_collection():
 def pytest_collection_finish():
     gc.freeze()
     gc.enable()
-
-
-class ByFile(LoadScopeScheduling):
-    """Keeps the tests of a file, or the cells of a notebook, in one process, but for a few tests that are long."""
-
-    ALONE = ("test_its_claims_hold_for_another_card",)
-
-    def _split_scope(self, nodeid):
-        file, _, test = nodeid.partition("::")
-        return nodeid if test.startswith(self.ALONE) else file
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """Give the tests out to processes by file. (xdist's own loadgroup does nothing under pytest 9.2.)"""
-    return ByFile(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -283,6 +283,24 @@ except BenchError as error:
     assert [point.kernel for point in timings.load(tmp_path / "r.json").points] == ["01_naive"]
 
 
+@pytest.mark.parametrize("kernel", ['find("12")', 'find("13").variant().divided(0, 50)'])
+def test_no_launch_finds_the_counters_of_one_that_was_cut_off(kernel):
+    """The context has ended with it: no later launch in the process runs, so none gives wrong results."""
+    code = f"""
+import cupy
+from sgemm_tutorial import DeviceError, find
+A, kernel = cupy.ones((512, 512), cupy.float32), {kernel}
+print(kernel(A, A)[0, 0])
+for launched in (kernel.edited(("if (isLast) *", "__trap(); *")), kernel, kernel):
+    try:
+        print(launched(A, A)[0, 0])
+    except (DeviceError, cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError):
+        print("refused")
+"""
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.stdout.split() == ["512.0", "refused", "refused", "refused"], result.stderr
+
+
 def test_a_wrong_kernel_is_not_timed(tmp_path):
     with pytest.raises(TutorialError, match=r"coalesced<.*> is wrong at"):
         bench(broken(find("02"), tmp_path, NORMAL, "A[row * K + (k > 0)"), 128, progress=False)
