@@ -17,6 +17,7 @@ from lab.records import timings
 from lab.records.provenance import provenance
 from lab.variants import IN_BF16, STEP_IN_FP64, STEPS
 from sgemm_tutorial import CATALOGUE, LADDER, TutorialError, cublas, find, gpu, operands, timing
+from sgemm_tutorial.families import any_shape, hopper
 
 pytestmark = pytest.mark.skipif(not gpu.available(), reason="needs a GPU")
 each_kernel = pytest.mark.parametrize("kernel", [*CATALOGUE, *IN_BF16], ids=lambda kernel: kernel.expression)
@@ -281,6 +282,13 @@ except BenchError as error:
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert "points measured before: 1, saved in" in result.stdout, result.stderr
     assert [point.kernel for point in timings.load(tmp_path / "r.json").points] == ["01_naive"]
+
+
+@pytest.mark.skipif("H200" not in gpu.place().name if gpu.available() else True, reason="needs an H200")
+@pytest.mark.parametrize("cluster", [2, 3, 4, 6, 8])
+def test_the_driver_says_how_many_clusters_fit_an_h200(cluster):
+    kernel = any_shape.DEEP.variant(**any_shape.deep_setting(64, 32, 12, cluster))
+    assert gpu.resident_clusters(kernel.instance, cluster, gpu.place().device) == hopper.RESIDENT[cluster]
 
 
 @pytest.mark.parametrize("kernel", ['find("12")', 'find("13").variant().divided(0, 50)'])
