@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures, the order of the files, and a summary of memory, for all tests."""
 
 import atexit
 import gc

@@ -57,7 +57,7 @@ class Measured:
     @classmethod
     def of(cls, kernel: Kernel | Gemm, size: Size | tuple[()] = (), /, **more: Any) -> Self:
         """Return a measurement of a kernel as it is now. `size` is for one that is `Sized`, `more` are other fields."""
-        return cls(**of(kernel, size), **more)
+        return cls(**fields(kernel, size), **more)
 
     @property
     def apart_from_code(self) -> Hashable:
@@ -139,7 +139,7 @@ class Recording(Generic[Point]):
 Form = TypeVar("Form")
 
 
-def of(kernel: Kernel | Gemm, size: Size | tuple[()] = ()) -> dict[str, Any]:
+def fields(kernel: Kernel | Gemm, size: Size | tuple[()] = ()) -> dict[str, Any]:
     """Return the fields of `Measured` for a kernel as it is now, and with a size those of `Sized`."""
     return {
         "kernel": kernel.name,

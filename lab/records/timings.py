@@ -18,7 +18,7 @@ from sgemm_tutorial.catalogue import find as kernel_named
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table, Tabular, shown
-from sgemm_tutorial.timing import summary
+from sgemm_tutorial.timing import percentiles
 
 from . import cards, files
 from .files import Recording, Sized
@@ -122,9 +122,9 @@ class Point(Sized):
         `found` is cuBLASLt's algorithm and the number of algorithms tried, if all processes have samples of it.
         """
         own = [ms for process in processes for ms in process.own.ms]
-        what |= summary(own) | summary([ms for process in processes for ms in process.cublas.ms], "cublas_ms")
+        what |= percentiles(own) | percentiles([ms for process in processes for ms in process.cublas.ms], "cublas_ms")
         if found:
-            what["searched"] = Searched(*found, **summary([ms for each in processes for ms in each.searched.ms]))
+            what["searched"] = Searched(*found, **percentiles([ms for each in processes for ms in each.searched.ms]))
         return cls(**what, samples=len(own), batch=batch, processes=processes)
 
     @property
