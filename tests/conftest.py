@@ -47,7 +47,7 @@ LONGEST = (
 )
 """The files that take longest, longest first: they come before the rest, so that no process is left with one.
 
-`test_cards` is given out test by test, and comes when what its notebooks simulate has been simulated."""
+`test_cards` comes when what its notebooks simulate has been simulated."""
 
 
 def pytest_configure(config):
