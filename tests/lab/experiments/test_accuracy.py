@@ -11,10 +11,10 @@ from lab.experiments import accuracy
 from lab.experiments.accuracy import error, measure, plan
 from lab.records import files
 from lab.variants import IN_BF16
-from ptxsim.tensor import accumulation_bound
 from sgemm_tutorial import ArgumentError, cublas
 from sgemm_tutorial.operands import BF16, FP16
 
+from ...accumulation import accumulation_bound
 from ..records.test_timings import PROVENANCE
 
 RECORD = accuracy.load()
