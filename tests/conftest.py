@@ -17,6 +17,7 @@ from lab.correctness import IN_MEMORY
 from . import heap, shared_runs
 
 LONGEST = (
+    "tests/book/test_cards.py",
     "tests/book/test_book.py",
     "tests/lab/experiments/test_recordings.py",
     "tests/tools/test_mutants.py",
@@ -43,11 +44,10 @@ LONGEST = (
     "tests/test_installing.py",
     "tests/tools/test_live.py",
     "tests/tools/test_compiled.py",
-    "tests/book/test_cards.py",
 )
 """The files that take longest, longest first: they come before the rest, so that no process is left with one.
 
-`test_cards` comes when what its notebooks simulate has been simulated."""
+`test_cards` is one file and the longest, and what its notebooks simulate has been simulated when it comes."""
 
 
 def pytest_configure(config):
