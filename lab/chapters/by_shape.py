@@ -1,4 +1,4 @@
-"""What chapter 13 and its deeper pages compare: the model's choices, what the search found, 12's loop, and cuBLAS."""
+"""Compares the model's choices with the search's, 12's loop and cuBLAS, for chapter 13 and its deeper pages."""
 
 from collections.abc import Iterable
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""What the page on power and chance shows: 20 and cuBLAS in bursts, in turns and alone, and what is chance."""
+"""Compares 20 and cuBLAS in bursts, in turns and alone, and tells differences from chance, for the page on power."""
 
 import numpy as np
 

@@ -50,7 +50,7 @@ def profiled(at: int) -> dict[str, int | float]:
 
 def timed(size: tuple[int, int, int] = SQUARE, path: str = "steps") -> list[Point]:
     """Return the recorded times of the nine steps, all of one recording: none of a size that it doesn't have."""
-    points = {point.label: point for point in load(path).select(STEPS, [size], "steps").points}
+    points = {point.label: point for point in load(path).select(STEPS, [size]).points}
     return [points[step.label] for step in STEPS if points]
 
 

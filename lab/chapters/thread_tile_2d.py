@@ -1,4 +1,4 @@
-"""What chapter 05 draws and counts: the threads of a block over its tile, and the reads that the compiler merges."""
+"""Draws the threads of 05's block over its tile, and counts the reads that the compiler merges."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What chapter 07 compares: 06 to 07, one change at a time, and a tile of A transposed or not."""
+"""Compares 06 with 07, one change at a time, and a tile of A transposed or not, for chapter 07."""
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import ArgumentError

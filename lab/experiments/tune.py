@@ -534,7 +534,7 @@ class Search:
         for way, launch in launches.items():
             _check(way, launch, problem)
         times = timing.time_interleaved(launches | {"cuBLAS": cublas.launch(problem)}, **SAMPLING)
-        timed = sorted((Timed(way, **times[str(way)].summary) for way in final), key=lambda one: one.ms)
+        timed = sorted((Timed(way, **times[str(way)].percentiles) for way in final), key=lambda one: one.ms)
         kept: dict[tuple[int, ...], tuple[int, int, int, float]] = {}  # by tile, and slices or blocks of a cluster
         for ms, number, way in tried:
             kept.setdefault(
@@ -544,7 +544,7 @@ class Search:
         return Tuned.of(
             self._space.kernel,
             size,
-            cublas_ms=times["cuBLAS"].summary["ms"],
+            cublas_ms=times["cuBLAS"].percentiles["ms"],
             best=timed[0].way,
             expected=expected,
             finalists=timed,
@@ -568,7 +568,7 @@ class Search:
             launches = [launch, cublas.launch(problem), *([best.launch] if best else [])]
             turns = [[float(f"{brief(launch, self._clock):.4g}") for launch in launches] for _ in range(TURNS)]
         process = Process(*(Samples(list(ms), [], []) for ms in zip(*turns, strict=True)))
-        return Point.summing(1, [process], best and (best.text, len(offered)), **files.of(self._space.kernel, size))
+        return Point.summing(1, [process], best and (best.text, len(offered)), **files.fields(self._space.kernel, size))
 
     def _problem(self, size: Size) -> Problem:
         """Return the problem of a size, with random numbers in A and B."""

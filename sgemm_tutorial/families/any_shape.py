@@ -28,7 +28,7 @@ from ..hardware import WARP
 from ..kernel import Kernel
 from ..launch import MULTIPROCESSORS, Box, Division, Family, Launch, Place, nothing, trial
 from ..operands import FP16, INT_MAX, Problem
-from .hopper import BOX, Fetched, Persistent
+from .hopper import BOX, Fetched, Persistent, resident
 
 PARAMETERS = ("BM", "BN", "BK", "WM", "WN", "STAGES", "THREADS", "CLUSTER", "BLOCKS")
 """22's template parameters between T and BITS, in the source's order."""
@@ -46,7 +46,6 @@ LOW = 0.20  # of a step, what missing rows of A save
 RAGGED, SHARED = 0.73, 1.24  # longer: a tile's end where C's rows begin anywhere; times: a step where tiles are shared
 SECOND, PARTS_MOVED = 1.95, 4.0e6  # µs of the launch that adds parts, and their bytes per µs
 COPY, COPIED = 1.39, 3.63e6  # µs to copy A or B, and bytes per µs
-RESIDENT = {1: 132, 2: 66, 3: 39, 4: 30, 6: 17, 8: 15}  # clusters of so many blocks on an H200 at a time
 PARTS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)  # of a tile's sum, where there are only a few tiles
 
 
@@ -307,8 +306,7 @@ def ways(setting: tuple[int, ...], shape: tuple[int, int, int], multiprocessors:
     tiles, steps = -(-M // (of["BM"] * of["CLUSTER"])) * -(-N // of["BN"]), -(-K // BK)
     if multiprocessors == INT_MAX:  # a `spread` place: no cluster does several tiles, and none shares one
         return [(0.0, 0, tiles)]
-    resident = RESIDENT.get(of["CLUSTER"], MULTIPROCESSORS // of["CLUSTER"]) * multiprocessors // MULTIPROCESSORS
-    plans = _plans(tiles, steps, max(resident, 1) * of["BLOCKS"])
+    plans = _plans(tiles, steps, max(resident(of["CLUSTER"], multiprocessors), 1) * of["BLOCKS"])
     return sorted({(cost(of, shape, *plan, multiprocessors), *plan) for plan in plans})
 
 
@@ -359,7 +357,7 @@ def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, cluste
 
 
 def lines(columns: int) -> float:
-    """Return how many bytes count for one that is fetched of a matrix with so many columns, or of its copy: 1 to 1.4."""
+    """Return how many bytes count for one that is fetched of a matrix with so many columns, or of its copy."""
     if columns <= BOX or columns % CHUNK:
         return 1.0
     return 1 + STRADDLE * (1 - min(columns & -columns, BOX) / BOX)
@@ -494,18 +492,18 @@ DEEP_LOW, DEEP_RAGGED = 0.275, 1.26e-4  # as LOW; µs to write a sum where C's r
 def deep_cost(of: Mapping[str, int], shape: tuple[int, int, int], multiprocessors: int) -> float:
     """Return the µs that the model expects of `DEEP`, without copies; inf where tiles are many, or steps few."""
     (M, N, K), BM, BN, SPLIT = shape, of["BM"], of["BN"], of["SPLIT"]
-    (step, end), resident, meeting = DEEP_PACES[BM, BN, of["STAGES"]], RESIDENT[SPLIT], SPLITS[SPLIT]
-    down, across, resident = -(-M // BM), -(-N // BN), resident * multiprocessors // MULTIPROCESSORS
+    (step, end), fit, meeting = DEEP_PACES[BM, BN, of["STAGES"]], resident(SPLIT, multiprocessors), SPLITS[SPLIT]
+    down, across = -(-M // BM), -(-N // BN)
     clusters, steps = down * across, -(-K // BK)
-    if clusters > 2 * resident or steps < 2 * SPLIT:
+    if clusters > 2 * fit or steps < 2 * SPLIT:
         return inf
     rows, columns = min(BM, -(-M // 8) * 8), min(BN, -(-N // BOX) * BOX)  # that a block fetches
-    fetched = (rows * lines(K) + columns * lines(N)) * SWIZZLE * SPLIT * min(clusters, resident)
+    fetched = (rows * lines(K) + columns * lines(N)) * SWIZZLE * SPLIT * min(clusters, fit)
     alike = max(down, across) * max(1, BOX / (-(-N // CHUNK) * CHUNK))
     step = _step(step * (1 - DEEP_LOW * (1 - rows / BM)), fetched, alike, shape)
     sums = min(M, BM) * min(N, BN)
     end = end * (1 + sums / (BM * BN)) / 2 + meeting + DEEP_RAGGED * sums / SPLIT * (N % 4 > 0)
-    total = START + -(-clusters // resident) * (-(-steps // SPLIT) * step + end)
+    total = START + -(-clusters // fit) * (-(-steps // SPLIT) * step + end)
     return _with_traffic(total, shape)
 
 

@@ -1,4 +1,4 @@
-"""What chapter 07 says of recorded times and counts holds on every card that has them."""
+"""Chapter 07's sentences on recorded times and counts hold on every card that has them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What chapters compute: the figures in prose, and the picture of who fetches what."""
+"""Computations of chapters: the figures in prose, and the picture of each thread's fetches."""
 
 import itertools
 import re

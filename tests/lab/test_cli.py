@@ -571,7 +571,7 @@ def test_tune_tries_values_of_any_kernel(run, no_gpu, share_runs, monkeypatch):
 def test_tune_of_values_on_a_gpu(run, a_gpu, monkeypatch):
     kernels = {(4,): find("02").variant(BM=4), (8,): find("02")}
     points = [
-        dataclasses.replace(POINT, **files.of(kernel), ms=ms)
+        dataclasses.replace(POINT, **files.fields(kernel), ms=ms)
         for kernel, ms in zip(kernels.values(), (2.0, 1.0), strict=True)
     ]
     asked = []
