@@ -32,6 +32,7 @@ def diagnosis(kernel: Kernel, failed: CheckResult, launched: bool = False) -> li
     M, N, K = failed.M, failed.N, failed.K
     kind, _, _ = failed.verdict.partition(":")
     said = [f"The case M = {M}, N = {N}, K = {K}, α = {failed.alpha:g}, β = {failed.beta:g}: {kind}"]
+    said += [failed.example] * bool(failed.example)
     if failed.endless:
         return [*said, "No case after it was run. If the loop does end, allow more instructions: --budget."]
     if failed.last_tile:
@@ -56,11 +57,8 @@ def diagnosis(kernel: Kernel, failed: CheckResult, launched: bool = False) -> li
         return [*said, str(fault)]
     wide = [matrix.astype(np.float64) for matrix in (A, B, before)]
     right = failed.alpha * wide[0] @ wide[1] + failed.beta * wide[2]
-    off = ~(np.abs(got - right) <= _near(right, kernel))
-    if not off.any():
+    if (np.abs(got - right) <= _near(right, kernel)).all():
         return [*said, "The result is nearly right: the sums, or what is added, have fewer bits than they should."]
-    row, column = (int(of) for of in np.argwhere(off)[0])
-    said.append(f"C[{row}, {column}] is {got[row, column]:.6g} and should be {right[row, column]:.6g}.")
     return said + list(_likely(kernel, got, right, *wide, failed))
 
 

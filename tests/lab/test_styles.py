@@ -442,6 +442,26 @@ def test_usual_mistakes_are_named(write, said):
     assert not result.passed and said in "\n".join(diagnosis(kernel, result))
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "case", "said"),
+    [
+        ("alpha * sum", "1.0005f * alpha * sum", {"alpha": -1.5, "beta": 0.75}, r"is [-.\d]+ and should be [-.\d]+"),
+        ("alpha * sum", "fminf(3e38f, alpha * sum)", {"special": True}, r"is 3e\+38 and should be (nan|inf)"),
+        ("float sum = 0", "if (K == 0) return;\n    float sum = 0", {"K": 0, "beta": 2.0}, "is .+ and should be .+"),
+        ("if (row >= M", "if (col == 2 || row >= M", {}, r"was never written and should be [-.\d]+"),
+    ],
+)
+def test_every_wrong_verdict_says_what_came_and_what_was_expected(write, old, new, case, said):
+    text = BLAS_LIKE.replace("beta * C[row * N + col]", "(beta == 0 ? 0 : beta * C[row * N + col])")
+    text, case = text.replace("(16, 16)\n", "(16, 16), rules = BLAS\n"), {"M": 20, "N": 36, "K": 20} | case
+    assert old in text and lab.check(kernel_from(write(text)), **case, on_gpu=False)
+    kernel = kernel_from(write(text.replace(old, new), "wrong.cu"))
+    result = lab.check(kernel, **case, on_gpu=False)
+    shown = "C[{}, {}] ".format(*result.worst_at)
+    assert result.wrong and re.fullmatch(re.escape(shown) + said + r"\.", result.example)
+    assert diagnosis(kernel, result)[1] == result.example == result.table().note.splitlines()[-1]
+
+
 def test_the_mistake_is_looked_for_where_it_can_be_told(write, capsys):
     """The first case that fails has three rows and K = 1, where much looks alike."""
     launch = "// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = "
