@@ -417,6 +417,8 @@ def _sweep(options: argparse.Namespace) -> int:
     ruled_out = [{"setting": setting, "why": why} for setting, why in field.obstacles.items()]
     data = {"measured_here": here, "names": field.names, "ruled_out": ruled_out, "able": list(field.kernels)}
     if not field.kernels:
+        first = f"python -m lab check {options.name} {' '.join(f'--set {setting}' for setting in first)}"
+        _say(options, f"{first} --simulate says more of the first one.")
         _print(options, data)
         return FAILED
     if not here:

@@ -142,6 +142,7 @@ def _likely(
     by_columns = (of.alpha * product + of.beta * C.ravel().reshape(N, M).T).T.ravel().reshape(M, N)
     as_columns = (At @ Bt).T.ravel().reshape(M, N)
     guesses = {
+        "The result is nothing but zeros: the sums are not written, or the loop over k does not run.": 0 * right,
         "The result is αAB: β is not used.": of.alpha * product,
         "The result is AB + βC: α is not used.": product + of.beta * C,
         "The result is AB: neither α nor β is used.": product,
@@ -152,7 +153,6 @@ def _likely(
         "The sign of the result is wrong.": -right,
         "The result is 0 where it should be negative, as a ReLU makes it.": np.maximum(right, 0),
         "The result is right, but for its fractions: what is stored is a whole number.": np.trunc(right),
-        "The result is nothing but zeros: the sums are not written, or the loop over k does not run.": 0 * right,
         "The kernel reads its matrices column by column: say layout = column-major.": of.alpha * as_columns
         + of.beta * C,
         "The result is right, but C lies column by column: its rows and columns are exchanged.": by_columns,

@@ -94,7 +94,9 @@ def compile(
         entry, ptx, _, _ = nvrtc.compiled(prepared(files), name, architecture, OPTIONS)
     except CompileError as error:
         log = str(error)
-        raise (ArgumentError("name", repr(name), needs) if NO_INSTANCE.search(log) else _explained(log, files)) from None
+        raise (
+            ArgumentError("name", repr(name), needs) if NO_INSTANCE.search(log) else _explained(log, files)
+        ) from None
     return Compiled(ptx, entry)
 
 

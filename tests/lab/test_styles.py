@@ -236,6 +236,23 @@ __global__ void rows(const float* A, const float* B, float* C, int M, int N, int
     }
 }
 """
+LAMBDAS = """\
+template <typename T, int SIDE = 16>
+__global__ void product(T const* A, T const* B, T* C, std::size_t M, std::size_t N, std::size_t K)
+{
+    auto const row = blockIdx.y * SIDE + threadIdx.y, col = blockIdx.x * SIDE + threadIdx.x;
+    auto sum_over = [&](auto count, auto&& term) {
+        T sum{};
+        for (decltype(count) k = 0; k < count; ++k) sum += term(k);
+        return sum;
+    };
+    if (row < M && col < N) C[row * N + col] = sum_over(K, [&](auto k) { return A[row * K + k] * B[k * N + col]; });
+}
+"""
+BATCH = PLAIN.replace(
+    "int K)\n{", "int K)\n{\n    A += blockIdx.z * M * K, B += blockIdx.z * K * N, C += blockIdx.z * M * N;"
+)
+ROW_OF_BLOCKS = PLAIN.replace("blockIdx.y * blockDim.y + threadIdx.y", "blockIdx.y").replace("blockDim.x", "256")
 STYLES = {
     "plain": (PLAIN, "block = (16, 16), arguments = A B C M N K"),
     "like BLAS, with its launch": (BLAS_LIKE, "arguments = M N K alpha A B beta C"),
@@ -260,6 +277,19 @@ STYLES = {
     "by cooperative groups": (BY_GROUPS, "block = (16, 16), arguments = A B C M N K"),
     "with macros for the indices": (BY_MACROS, "block = (16, 16), arguments = A B C M N K"),
     "with a parameter that is no size": (GUARDED, "block = (16, 16), arguments = A B C M N K"),
+    "with generic lambdas": (LAMBDAS, "grid = (cdiv(N, SIDE), cdiv(M, SIDE)), block = (SIDE, SIDE)"),
+    "of a batch": (BATCH, "grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)"),
+    "with blocks of 256 threads along a row": (ROW_OF_BLOCKS, "grid = (cdiv(N, 256), M), block = 256"),
+    "with blocks of 256 threads along a column": (
+        ROW_OF_BLOCKS.replace("row = blockIdx.y, col", "col = blockIdx.y, row"),
+        "grid = (cdiv(M, 256), N), block = 256",
+    ),
+    "with __restrict__ and const in any order": (
+        PLAIN.replace("const float* A", "float const *__restrict__ A")
+        .replace("const float* B", "const float * __restrict__ const B")
+        .replace("float* C, int M, int N", "float *__restrict C, const int M, int const N"),
+        "block = (16, 16), arguments = A B C M N K",
+    ),
     "rows along x": (
         PLAIN.replace(
             "blockIdx.y * blockDim.y + threadIdx.y, col", "blockIdx.x * blockDim.x + threadIdx.x, col"
@@ -912,6 +942,14 @@ def test_the_case_that_is_explained_is_a_long_one(write, capsys):
         ("float* A, float* B, float* C, int3 of", "got int3 of, no number, which cannot be checked as it is, needs a"),
         ("float* A, float* B, float* C", "if these are constants, make a copy of the kernel that takes int M"),
         (
+            "Sizes A, Sizes B, Sizes C",
+            "needs a copy of the kernel that takes pointers and numbers as arguments of their",
+        ),
+        (
+            "int* A, int* B, int* C, int M, int N, int K",
+            "got A of int, B of int and C of int, needs all of float, double",
+        ),
+        (
             "float* x, float* w, float* bias, float* y, int M, int N, int K",
             "got pointers x, w, bias, y, which cannot be checked as it is, needs A, B and C: a copy",
         ),
@@ -920,6 +958,35 @@ def test_the_case_that_is_explained_is_a_long_one(write, capsys):
 def test_kernels_that_cannot_be_checked_as_they_are(write, arguments, message):
     with pytest.raises(ArgumentError, match=re.escape(message)):
         guessed(write(f"struct Sizes {{ int M; }};\n__global__ void k({arguments}) {{ }}"))
+
+
+def test_sizes_in_a_template_are_not_taken_for_tiles(write):
+    text = PLAIN.replace("__global__", "template <int N = 64>\n__global__").replace(
+        "int M, int N, int K", "int M, int K"
+    )
+    with pytest.raises(
+        ArgumentError, match="got int N = 64 in its template, which cannot be checked as it is, needs a copy"
+    ):
+        guessed(write("// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)\n" + text))
+
+
+def test_a_macro_is_told_from_a_template_parameter(write):
+    with pytest.raises(ArgumentError, match=r"TILE: .* needs one of none: it is a constant there, so change the file"):
+        guessed(write(SQUARE), TILE=8)
+
+
+def test_ptx_is_for_ptxsim(write):
+    with pytest.raises(ArgumentError, match="python -m ptxsim runs PTX"):
+        guessed(write(".version 8.0", "mine.ptx"))
+    assert main(["check", str(write(".version 8.0", "mine.ptx"))]) == 2
+
+
+def test_sizes_that_host_code_copies_to_constants_are_told_of(write, capsys):
+    text = "__constant__ int M, N, unused, K = 9;\n" + PLAIN.replace("int M, int N, int K", "int K")
+    text = "// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16), arguments = A B C K\n" + text
+    assert main(["check", str(write(text)), "--simulate", "--sizes", "20"]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "M, N: 0 here" in said and "The result is nothing but zeros" in said
 
 
 def test_an_endless_kernel_is_told_after_its_first_case(write, capsys):
