@@ -141,7 +141,7 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
         As `kernel_from` does, but for a launch that is not said.
     """
     path = Path(path)
-    text = host_code.read(own.read(path))
+    text = host_code.unpacked(host_code.read(own.read(path)))
     found = signatures(text)
     named = re.search(r"\bkernel\s*=\s*(\w+)", launch)
     headers = _headers(text, found)

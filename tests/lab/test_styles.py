@@ -253,6 +253,45 @@ BATCH = PLAIN.replace(
     "int K)\n{", "int K)\n{\n    A += blockIdx.z * M * K, B += blockIdx.z * K * N, C += blockIdx.z * M * N;"
 )
 ROW_OF_BLOCKS = PLAIN.replace("blockIdx.y * blockDim.y + threadIdx.y", "blockIdx.y").replace("blockDim.x", "256")
+GUIDES = """\
+typedef struct {
+    int width;
+    int height;
+    int stride;
+    float* elements;
+} Matrix;
+__device__ float get(const Matrix A, int row, int col) { return A.elements[row * A.stride + col]; }
+__device__ Matrix part(Matrix A, int row, int col)
+{
+    Matrix of;
+    of.width = of.height = TILE;
+    of.stride = A.stride;
+    of.elements = &A.elements[A.stride * TILE * row + TILE * col];
+    return of;
+}
+__global__ void product(const Matrix A, const Matrix B,
+                        Matrix C)
+{
+    __shared__ float a[TILE][TILE], b[TILE][TILE];
+    int row = threadIdx.y, col = threadIdx.x;
+    float sum = 0;
+    for (int m = 0; m < A.width / TILE; ++m) {
+        a[row][col] = get(part(A, blockIdx.y, m), row, col), b[row][col] = get(part(B, m, blockIdx.x), row, col);
+        __syncthreads();
+        for (int e = 0; e < TILE; ++e) sum += a[row][e] * b[e][col];
+        __syncthreads();
+    }
+    part(C, blockIdx.y, blockIdx.x).elements[row * C.stride + col] = sum;
+}
+void run(const Matrix A, const Matrix B, Matrix C)
+{
+    Matrix d_A = A, d_B = B, d_C = C;
+    cudaMalloc(&d_A.elements, A.width * A.height * sizeof(float));
+    dim3 block(TILE, TILE), grid(B.width / block.x, A.height / block.y);
+    product<<<grid, block>>>(d_A, d_B, d_C);
+}
+"""
+GUIDES = "#define TILE 16\n" + GUIDES
 STYLES = {
     "plain": (PLAIN, "block = (16, 16), arguments = A B C M N K"),
     "like BLAS, with its launch": (BLAS_LIKE, "arguments = M N K alpha A B beta C"),
@@ -290,6 +329,7 @@ STYLES = {
         .replace("float* C, int M, int N", "float *__restrict C, const int M, int const N"),
         "block = (16, 16), arguments = A B C M N K",
     ),
+    "with a struct for each matrix, as in NVIDIA's guide": (GUIDES, "block = (TILE, TILE), arguments = A B C M N K"),
     "rows along x": (
         PLAIN.replace(
             "blockIdx.y * blockDim.y + threadIdx.y, col", "blockIdx.x * blockDim.x + threadIdx.x, col"
@@ -322,7 +362,7 @@ def test_a_product_in_any_usual_style_is_checked_as_it_is(write, style):
     text, said = STYLES[style]
     kernel, *_ = guessed(write(text))
     assert said in str(kernel.family.rule)
-    whole = {"multiples = 16"} if text in (SQUARE, BY_HOST) else {"multiples = 64"} if text == COARSE else {""}
+    whole = {"multiples = 16"} if text in (SQUARE, BY_HOST, GUIDES) else {"multiples = 64"} if text == COARSE else {""}
     kernel, *_ = guessed(write(text), *whole) if "" not in whole else (kernel, "")
     suite = lab.suite(kernel, on_gpu=False)
     assert suite.passed, str(suite.failures())
@@ -958,6 +998,42 @@ def test_the_case_that_is_explained_is_a_long_one(write, capsys):
 def test_kernels_that_cannot_be_checked_as_they_are(write, arguments, message):
     with pytest.raises(ArgumentError, match=re.escape(message)):
         guessed(write(f"struct Sizes {{ int M; }};\n__global__ void k({arguments}) {{ }}"))
+
+
+@pytest.mark.parametrize(
+    ("members", "arguments", "types"),
+    [
+        ("double *data; size_t rows, cols;", "of C, of A, of B", "double"),
+        ("size_t n_cols, n_rows; float* data;", "of m, of n, of out", "float"),
+    ],
+)
+def test_structs_of_matrices_under_other_names(write, members, arguments, types):
+    names = re.findall(r"of (\w+)", arguments)
+    A, B, C = sorted(names) if "C" in names else names
+    rows, cols = ("n_rows", "n_cols") if "n_rows" in members else ("rows", "cols")
+    text = f"""struct of {{ {members} }};
+__global__ void product({arguments}) {{
+    int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= {C}.{rows} || col >= {C}.{cols}) return;
+    {types} sum = 0;
+    for (int k = 0; k < {A}.{cols}; ++k) sum += {A}.data[row * {A}.{cols} + k] * {B}.data[k * {B}.{cols} + col];
+    {C}.data[row * {C}.{cols} + col] = sum + 0 * {B}.{rows};
+}}"""
+    kernel, *_ = guessed(write(text))
+    assert kernel.types.operand == {"float": np.float32, "double": np.float64}[types] and lab.check(
+        kernel, 20, 30, 40, on_gpu=False
+    )
+    for other in (members.replace("rows", "count"), members + "float* more;"):
+        with pytest.raises(
+            ArgumentError, match=r"got of \w, no number, which cannot be checked as it is, needs a copy"
+        ):
+            guessed(write(text.replace(members, other)))
+
+
+def test_lines_stay_where_they_are_where_structs_are_unpacked(write):
+    run = sg.simulate(guessed(write(GUIDES))[0], *sg.matrices(32, 32, 32, on_gpu=False))
+    waits = [number for number, line in enumerate(GUIDES.splitlines(), 1) if "__syncthreads" in line]
+    assert [line for line, counts in sorted(run.lines.items()) if counts.by_class["barrier"]] == waits
 
 
 def test_sizes_in_a_template_are_not_taken_for_tiles(write):
