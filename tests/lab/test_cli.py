@@ -174,6 +174,7 @@ def test_a_trace_that_fits_80_columns_has_its_numbers_whole_and_source_lines_cut
         text = run("trace", "09", "--size", "64")[1]
         shown.append([line.split()[-6:] for line in text.splitlines() if re.search(r"(–|\d) *$", line)])
     assert len(shown[0]) > 10 and shown[0] == shown[1] and "…" in text
+    assert {"instructions", "requests", "sectors", "wavefronts"} <= set(text.split())
 
 
 def test_a_terminal_is_shown_the_table_of_a_result():

@@ -529,6 +529,7 @@ def test_every_wrong_verdict_says_what_came_and_what_was_expected(write, old, ne
     result = lab.check(kernel, **case, on_gpu=False)
     shown = "C[{}, {}] ".format(*result.worst_at)
     assert result.wrong and re.fullmatch(re.escape(shown) + said + r"\.", result.example)
+    assert len({*re.findall(r" (?:is|be) (.+?)(?: and|\.$)", result.example)}) == 2 - result.example.count("never")
     assert diagnosis(kernel, result)[1] == result.example == result.table().note.splitlines()[-1]
 
 
