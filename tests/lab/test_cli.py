@@ -657,6 +657,12 @@ def test_tune_of_values_on_a_gpu(run, a_gpu, monkeypatch):
     assert err.endswith("in o.json; left to time: 1, start again to continue\n")
 
 
+def test_tune_says_where_more_is_said_of_settings_that_are_all_wrong(run, no_gpu):
+    Path("mine.cu").write_text(find("02").source.replace("k < K", "k < K - 1"), encoding="utf-8")
+    status, out, _ = run("tune", "mine.cu", "--set", "BM=8,16", "--set", "BN=32")
+    assert status == 1 and "check mine.cu --set BM=8 --set BN=32 --simulate says more of the first one." in out
+
+
 def test_a_skeleton_that_passes_is_still_said_to_be_unfinished(run):
     run("new", "13", "mine.cu")
     status, out, _ = run("check", "mine.cu", "--sizes", "16x32x32", "--simulate")
