@@ -174,6 +174,8 @@ class CheckResult(Tabular, Case):
         Row and column of that element; None where there is no error at all.
     wrong : int
         Elements whose error exceeds the bound, or that were never written.
+    example : str
+        What that element is and what it should be, in words, if it is wrong.
     guards_intact : bool
         Whether A, B and the memory around all three matrices came out as they went in.
     fault : str
@@ -185,6 +187,7 @@ class CheckResult(Tabular, Case):
     worst_ratio: float = 0.0
     worst_at: tuple[int, int] | None = None
     wrong: int = 0
+    example: str = ""
     guards_intact: bool = True
     fault: str = ""
 
@@ -207,8 +210,9 @@ class CheckResult(Tabular, Case):
         return self.fault or ("wrong values" if self.wrong else "passed" if self.guards_intact else "wrote outside C")
 
     def table(self) -> Table:
-        """Return the verdict as a table of one row."""
-        return _table([self], f"{self.kernel} against float64")
+        """Return the verdict as a table of one row, and an element that is wrong."""
+        table = _table([self], f"{self.kernel} against float64")
+        return dataclasses.replace(table, note="\n".join(filter(None, (table.note, self.example))))
 
 
 @dataclass(frozen=True, repr=False)
@@ -605,7 +609,7 @@ def _last_tile(kernel: Kernel, case: CheckResult) -> tuple[CheckResult, Counts, 
         A[rows:], B[:, cols:], C[rows:, cols:] = a, b, c
         counts = _simulate(launch, problem, case, blocks)
         got = np.array(C[rows:, cols:])
-    return _verdict(case, got, (a, b, c), types, True), counts, launch
+    return _verdict(case, got, (a, b, c), types, True, (rows, cols)), counts, launch
 
 
 def _make_special(A: np.ndarray, B: np.ndarray, C: np.ndarray, seed: int) -> None:
@@ -677,22 +681,47 @@ def _felt_size(matrix: np.ndarray, types: Types) -> np.ndarray:
 
 
 def _verdict(
-    case: CheckResult, got: np.ndarray, inputs: Sequence[np.ndarray], types: Types, intact: bool
+    case: CheckResult,
+    got: np.ndarray,
+    inputs: Sequence[np.ndarray],
+    types: Types,
+    intact: bool,
+    corner: tuple[int, int] = (0, 0),
 ) -> CheckResult:
-    """Return a case with its result: the element-wise comparison with A, B and C, reduced."""
+    """Return a case with its result: the element-wise comparison with A, B and C, reduced.
+
+    Where these are the last tile alone, `corner` is the row and column of C at which it begins.
+    """
     if not got.size:
         return dataclasses.replace(case, guards_intact=intact)
     ratio = excess(got, *inputs, case.alpha, case.beta, types)
-    if case.beta == 0:
-        ratio[got.view(f"u{got.itemsize}") == GUARD_OF_C[got.itemsize]] = np.inf  # as it was: never written
-    worst = np.unravel_index(np.argmax(ratio), ratio.shape)
+    untouched = (got.view(f"u{got.itemsize}") == GUARD_OF_C[got.itemsize]) & (case.beta == 0)
+    ratio[untouched] = np.inf
+    row, column = worst = tuple(int(at) for at in np.unravel_index(np.argmax(ratio), ratio.shape))
+    at = (corner[0] + row, corner[1] + column)
+    wrong = int(np.count_nonzero(~(ratio <= 1)))
+    example = f"C[{at[0]}, {at[1]}] {_said(got[worst], untouched[worst], case, *inputs, *worst)}" if wrong else ""
     return dataclasses.replace(
         case,
         worst_ratio=float(ratio[worst]),
-        worst_at=(int(worst[0]), int(worst[1])) if ratio[worst] > 0 else None,
-        wrong=int(np.count_nonzero(~(ratio <= 1))),
+        worst_at=at if ratio[worst] > 0 else None,
+        wrong=wrong,
+        example=example,
         guards_intact=intact,
     )
+
+
+def _said(
+    came: np.generic, untouched: bool, case: Case, A: np.ndarray, B: np.ndarray, C: np.ndarray, row: int, column: int
+) -> str:
+    """Return what an element of C is and what it should be, in as few digits, six at least, as tell the two apart."""
+    right = case.beta * float(C[row, column]) if case.beta else 0.0
+    if case.alpha and A.shape[1]:
+        with np.errstate(all="ignore"):
+            right += case.alpha * float(A[row].astype(np.float64) @ B[:, column].astype(np.float64))
+    *few, most = ([f"{number:.{digits}g}" for number in (float(came), right)] for digits in (6, 9, 17))
+    is_, should_be = next((pair for pair in few if pair[0] != pair[1]), most)
+    return f"{'was never written' if untouched else f'is {is_}'} and should be {should_be}."
 
 
 def _table(results: Sequence[CheckResult], title: str) -> Table:

@@ -9,6 +9,9 @@ import tempfile
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is imported: threads would wait, not help
+os.environ.pop(
+    "COLUMNS", None
+)  # readline sets it for the processes that pytest starts, and tables would take its width
 
 import pytest
 

@@ -195,7 +195,7 @@ def unknown(kernel: Kernel | Gemm, points: Iterable[Measured], recording: str) -
     name = f"{wanted.kernel}<{values}>" + (f", {wanted.label}" if wanted.label else "")
     if any(point.apart_from_code == wanted.apart_from_code for point in points):
         return f"{name}, in {recording} recorded of other code", f"the code that was recorded; {ANEW}"
-    return f"{name}, not in the recording {recording}", "a kernel that was recorded"
+    return f"{name}, not in the recording {recording}", "a kernel that was recorded, or a GPU to time this one"
 
 
 def point(recording: str | Path, form: type[One], kernel: Kernel | Gemm, *problem: Hashable) -> One:

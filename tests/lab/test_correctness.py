@@ -246,6 +246,15 @@ def test_32_bit_offsets_are_found_in_the_last_tile(narrow):
     assert [check(kernel, on_gpu=False, **case).passed for case in far] == [False] * len(far)
 
 
+def test_in_the_last_tile_an_element_is_named_by_its_place_in_c():
+    kernel = find("03").edited(("alpha * acc", "2 * alpha * acc"))
+    case = next(case for case in cases(kernel, on_gpu=False) if case.get("last_tile"))
+    result = check(kernel, on_gpu=False, **case)
+    row, column = result.worst_at
+    assert 0 <= case["M"] - 1 - row < 32 and 0 <= case["N"] - 1 - column < 32
+    assert result.example.startswith(f"C[{row}, {column}] is ")
+
+
 @pytest.mark.parametrize(("alpha", "beta", "array"), [(0.0, 1.0, "A"), (1.0, 0.0, "C")])
 def test_a_read_is_found_whatever_becomes_of_it(alpha, beta, array):
     """The value may be compared with something, or multiplied with 0: BLAS does not even read it."""
