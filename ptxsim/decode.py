@@ -117,7 +117,6 @@ def decode(program: Program) -> Code:
         )
     proxies = any(_module(opcode) in (tma, wgmma) for opcode in opcodes)
     clustered = program.cluster > 1 or any(opcode.startswith("barrier.cluster.") for opcode in opcodes)
-    aligned = proxies or clustered or any(opcode.startswith("setmaxnreg.") for opcode in opcodes)
     steps = [decoder.steps(block, proxies or clustered) for block in program.blocks]
     shared = [opcode for opcode in opcodes if opcode.startswith(("ld.shared", "st.shared"))]
     last = [block[-1] for block in program.blocks]
@@ -138,7 +137,7 @@ def decode(program: Program) -> Code:
         warpwise=any(opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.", "stmatrix.")) for opcode in opcodes),
         proxies=proxies,
         clustered=clustered,
-        loop_exits=loop_exits(program) if aligned else None,
+        loop_exits=loop_exits(program) if any(".aligned" in of for of in opcodes) else None,
     )
 
 
