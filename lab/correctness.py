@@ -178,6 +178,8 @@ class CheckResult(Tabular, Case):
         Whether A, B and the memory around all three matrices came out as they went in.
     fault : str
         What the simulator reported, if it stopped the kernel.
+    notes : tuple of str
+        What the simulator noted that is no fault.
     """
 
     kernel: str = ""
@@ -187,6 +189,7 @@ class CheckResult(Tabular, Case):
     wrong: int = 0
     guards_intact: bool = True
     fault: str = ""
+    notes: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return self.passed
@@ -542,13 +545,16 @@ def _callable(kernel: Kernel | str | Callable[..., Any]) -> Callable[..., Any]:
     return kernel
 
 
-def _simulate(launch: Launch, problem: Problem, case: CheckResult, blocks: Sequence[int] | None = None) -> Counts:
-    """Run a launch on the simulator, which faults it for reading what BLAS does not read; return what was counted."""
+def _simulate(
+    launch: Launch, problem: Problem, case: CheckResult, blocks: Sequence[int] | None = None
+) -> tuple[CheckResult, Counts]:
+    """Run a launch on the simulator, which faults it for reading what BLAS does not; return notes and counts."""
     scalars = {"A": problem.alpha, "B": problem.alpha, "C": problem.beta}
     watched = not (blocks or launch.kernel.family.zeroed)  # matrices of which some blocks run are too large for it
     unread = {name for name, factor in scalars.items() if factor == 0 and watched}
     budget = case.budget or min((1 << 16) + 64 * case.M * case.N * (case.K + 1), BUDGET)  # one thread may do it all
-    return simulator.run(launch, problem, blocks=blocks, unwritten=unread, races=case.races, budget=budget).total
+    machine = simulator.run(launch, problem, blocks=blocks, unwritten=unread, races=case.races, budget=budget)
+    return dataclasses.replace(case, notes=tuple(machine.notes)), machine.total
 
 
 def _whole(kernel: Callable[..., Any], case: CheckResult) -> tuple[CheckResult, Counts, Launch | None]:
@@ -572,7 +578,7 @@ def _whole(kernel: Callable[..., Any], case: CheckResult) -> tuple[CheckResult, 
         if isinstance(kernel, Kernel) and not case.on_gpu:
             problem = operands.check(*views, case.alpha, case.beta, types)
             launch = kernel.resolve(problem)
-            counts = _simulate(launch, problem, case)
+            case, counts = _simulate(launch, problem, case)
         else:
             kernel(*views, case.alpha, case.beta)
         got = inside[2].contents()
@@ -603,7 +609,7 @@ def _last_tile(kernel: Kernel, case: CheckResult) -> tuple[CheckResult, Counts, 
         )
         a, b, c = draw(M - rows, N - cols, K, case.seed, types)
         A[rows:], B[:, cols:], C[rows:, cols:] = a, b, c
-        counts = _simulate(launch, problem, case, blocks)
+        case, counts = _simulate(launch, problem, case, blocks)
         got = np.array(C[rows:, cols:])
     return _verdict(case, got, (a, b, c), types, True), counts, launch
 
@@ -712,13 +718,18 @@ def _table(results: Sequence[CheckResult], title: str) -> Table:
     where = "Run on the GPU" if results[0].on_gpu else "Simulated"
     bound = f"{where}. The bound is γ(K+2)·(|α||A||B| + |β||C|), element by element."
     fault = next((result.fault for result in results if result.fault), "")
-    return Table(columns, rows, title, "\n".join(filter(None, (bound, watched(results), fault))))
+    return Table(columns, rows, title, "\n".join(filter(None, (bound, watched(results), *noted(results), fault))))
 
 
 def watched(results: Sequence[CheckResult]) -> str:
     """Return in how many cases races in global memory were looked for, in words; nothing if in none."""
     count = sum(result.races for result in results)
     return f"Races in global memory were looked for in {count} of {len(results)} cases." if count else ""
+
+
+def noted(results: Sequence[CheckResult]) -> list[str]:
+    """Return what the simulator noted, once for each line of a kernel."""
+    return list({note.partition(", block")[0]: note for result in results for note in result.notes}.values())
 
 
 def _inputs(result: CheckResult) -> str:

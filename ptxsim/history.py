@@ -66,11 +66,15 @@ class History:
         self.marks: dict[str, dict[str, np.ndarray]] = {}
         self.line, self.order, self.scope = 0, "", ""
         if shared:
-            self.shared = shared
-            shared.apart()
-            shared.watches.append(self)
-            shared.ordered, shared.told = self.ordered, self.told
-            self.marks[""] = {did: np.zeros(len(shared.wrote), MARK) for did in ("wrote", "read")}
+            self.observe(shared)
+            shared.ordered = self.ordered
+
+    def observe(self, shared: SharedMemory) -> None:
+        """Remember accesses to shared memory, so that messages name their lines."""
+        self.shared, shared.told = shared, self.told
+        shared.apart()
+        shared.watches.append(self)
+        self.marks[""] = {did: np.zeros(len(shared.wrote), MARK) for did in ("wrote", "read")}
 
     @contextmanager
     def strong(self, order: str, scope: str) -> Iterator[None]:
@@ -152,10 +156,11 @@ class History:
         other = self.warp[was["lane"] - 1] != self.warp[own]
         return (was["lane"] > 0) & (other | bool(self.order)) & self._known(was, own)
 
-    def told(self, did: str, granule: int) -> str:
-        """Return words for the line of an access to shared memory."""
-        line = int(self.marks[""][did][granule]["line"])
-        return f" in line {line}" if line else ""
+    def told(self, did: str, granule: int, who: int) -> str:
+        """Return words for the line of an access to shared memory by a thread, or by several; none if it was a copy."""
+        was = self.marks[""][did][granule]
+        known = was["line"] and (who & OF_WARP or (was["lane"] - 1) % self.threads.per_block == who)
+        return f" in line {was['line']}" if known else ""
 
     def meet(self, lanes: np.ndarray, party: np.ndarray) -> None:
         """Let the warps of each party know of all that they have done; `party` is a number per lane of the batch."""

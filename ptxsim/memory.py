@@ -218,6 +218,7 @@ class SharedMemory:
     ``interval << INTERVAL | warp's interval << WARP_INTERVAL | thread``. A block's interval increases at each barrier
     of the block, and a warp's at each barrier of the warp. Two accesses by different threads in the same interval of
     their block, at least one of them a write, are a race, unless both threads are in one warp and its intervals differ.
+    Two writes of the same value are noted, and are no fault.
     Where an asynchronous copy is in flight, the last write is ``-1 - thread``. As long as all blocks do the same, which
     most do to their end, the first block's shadows stand for all blocks, and no other block is checked.
 
@@ -266,8 +267,10 @@ class SharedMemory:
         self.ordered: Callable[[str, np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None
         """A function of "wrote" or "read", granules, the stamps on them and those of the present accesses. It returns
         where something other than a barrier of the block or the warp orders the two."""
-        self.told: Callable[[str, int], str] = lambda did, granule: ""
-        """A function of "wrote" or "read" and a granule that returns words for the line where that was."""
+        self.told: Callable[[str, int, int], str] = lambda did, granule, who: ""
+        """A function of "wrote" or "read", a granule and a stamp's thread; it returns words for the line of that."""
+        self.notes: list[Violation] = []
+        """What present stores do that is no fault: each names its lane of the batch."""
 
     def load(
         self,
@@ -304,30 +307,40 @@ class SharedMemory:
         kept = self.read[granule]
         overlapping = kept != stamp  # several lanes of this access read the same granule
         if np.count_nonzero(overlapping):
-            where = granule[overlapping]
-            both = self._both(kept[overlapping], np.broadcast_to(stamp, kept.shape)[overlapping])
-            self.read[where] = both
-            if self.warpwise:  # of several stamps on one granule, the widest must stay
-                widest = both & SEVERAL == SEVERAL
-                self.read[where[widest]] = both[widest]
+            stamp = np.broadcast_to(stamp, kept.shape)
+            self._share(self.read, granule[overlapping], kept[overlapping], stamp[overlapping])
         elements, first = self.data.view(dtype), self._everywhere(offsets, dtype)
         places = [place // dtype.itemsize + i for place in behind for i in range(count)]
         return [elements[first + place] for place in places]
 
     def store(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, values: list[np.ndarray]) -> None:
         """Store one element per lane and value; the values' dtype gives the width."""
-        dtype = values[0].dtype
-        width = dtype.itemsize * len(values)
-        addresses, offsets, block, thread = self._reached(addresses, block, thread, width)
+        width, given = values[0].dtype.itemsize * len(values), (addresses, block, thread)
+        addresses, offsets, block, thread = self._reached(*given, width)
         granule, stamp = self.granules(offsets, width), self._stamps(block, thread)
-        self._require_free(granule, stamp, addresses, "writes")
+        before = self.wrote[granule]
+        if lowest(before) < 0:
+            self._require_landed(before, addresses, "writes")
+        if (race := self._races(granule, before, stamp, "wrote")) is not None:
+            if self.alike:  # other blocks' values may differ
+                self.apart()
+                return self.store(*given, values)
+            self._require_equal(race, granule, before, offsets, values, given)
+            stamp = np.where(race, self._both(before, stamp), stamp)
+        self._require_same(granule, self.read[granule], stamp, addresses, "writes", "read")
         for watch in self.watches:
             watch.stored(offsets, addresses, block, thread, width)
         self.wrote[granule] = stamp
         kept = self.wrote[granule]
-        if np.count_nonzero(kept != stamp):  # several lanes of this access write the same granule
-            self._require_same(granule, kept, stamp, addresses, "writes", "wrote")
+        race = self._races(granule, kept, stamp, "wrote") if np.count_nonzero(kept != stamp) else None
+        if race is not None and self.alike:  # several lanes of this access write the same granule
+            self.wrote[granule] = before
+            self.apart()
+            return self.store(*given, values)
         self._put(offsets, values)
+        if race is not None:
+            self._require_equal(race, granule, kept, offsets, values, given)
+            self._share(self.wrote, granule[race], kept[race], np.broadcast_to(stamp, kept.shape)[race])
 
     def depart(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int) -> None:
         """Reserve the `width` bytes at each lane's address for a copy, until it lands."""
@@ -516,21 +529,59 @@ class SharedMemory:
         self, granule: np.ndarray, before: np.ndarray, stamp: np.ndarray, addresses: np.ndarray, does: str, did: str
     ) -> None:
         """Raise Violation where another thread's stamp is there and no barrier lies between."""
+        race = self._races(granule, before, stamp, did)
+        if race is not None:
+            at = int(np.flatnonzero(race)[0])
+            lane = at % addresses.size
+            raise Violation("race", lane, self._meeting(at, granule, before, int(addresses[lane]), does, did))
+
+    def _races(self, granule: np.ndarray, before: np.ndarray, stamp: np.ndarray, did: str) -> np.ndarray | None:
+        """Return where another thread's stamp is there and no barrier lies between, None if nowhere."""
         if self._past(before, stamp):
-            return
+            return None
         race = self._unordered(before, stamp)
         if self.ordered and np.count_nonzero(race):
             race[race] = ~self.ordered(did, granule[race], before[race], np.broadcast_to(stamp, race.shape)[race])
-        if np.count_nonzero(race):
-            first = np.flatnonzero(race)[0]
-            lane, other = first % addresses.size, int(before.flat[first]) & SEVERAL
-            who = f"warp {other % OF_WARP // WARP}" if other & OF_WARP else f"thread {self.thread_name(other)}"
-            who = "several threads" if other == SEVERAL else who
-            told = self.told(did, int(granule.flat[first]))
-            detail = f"{does} {self.name(int(addresses[lane]))}, which {who} {did}{told} since the last barrier"
+        return race if np.count_nonzero(race) else None
+
+    def _meeting(self, at: int, granule: np.ndarray, before: np.ndarray, address: int, does: str, did: str) -> str:
+        """Return words for a race at one of the granules, with whoever left the stamp before."""
+        other = int(before.flat[at]) & SEVERAL
+        who = f"warp {other % OF_WARP // WARP}" if other & OF_WARP else f"thread {self.thread_name(other)}"
+        who = "several threads" if other == SEVERAL else who
+        told = self.told(did, int(granule.flat[at]), other)
+        return f"{does} {self.name(address)}, which {who} {did}{told} since the last barrier"
+
+    def _require_equal(
+        self,
+        race: np.ndarray,
+        granule: np.ndarray,
+        before: np.ndarray,
+        offsets: np.ndarray,
+        values: list[np.ndarray],
+        given: tuple[np.ndarray, np.ndarray, np.ndarray],
+    ) -> None:
+        """Raise Violation where a store races with another one of other values; note it where the values are equal."""
+        stored = np.stack([np.broadcast_to(value, offsets.shape) for value in values], axis=-1).view(np.uint8)
+        there = self.data[offsets[:, None] + np.arange(stored.shape[1], dtype=np.int64)]
+        equal = (stored == there).reshape(offsets.size, -1, min(self.granule, stored.shape[1])).all(axis=2)
+        differ = race & ~equal.T.reshape(race.shape)
+        at = int(np.flatnonzero(differ if np.count_nonzero(differ) else race)[0])
+        lane, (addresses, block, thread) = at % offsets.size, given
+        detail = self._meeting(at, granule, before, int(addresses[lane]), "writes", "wrote")
+        if np.count_nonzero(differ):
             raise Violation("race", lane, detail)
+        detail += ", the same value: no fault, but nothing orders the two"
+        self.notes.append(Violation("note", block[lane] * self.threads + thread[lane] % OF_WARP, detail))
+
+    def _share(self, shadow: np.ndarray, granule: np.ndarray, kept: np.ndarray, stamp: np.ndarray) -> None:
+        """Put stamps on granules that stand for the threads of the stamps kept there and of others."""
+        shadow[granule] = both = self._both(kept, stamp)
+        if self.warpwise:  # of several stamps on one granule, the widest must stay
+            widest = both & SEVERAL == SEVERAL
+            shadow[granule[widest]] = both[widest]
 
 
 def _of_one_warp(before: np.ndarray, stamp: np.ndarray) -> np.ndarray:
     """Return where all threads of two stamps are in one warp."""
-    return ((before ^ stamp) & (OF_WARP - WARP) == 0) & (before & SEVERAL != SEVERAL)
+    return ((before ^ stamp) & (OF_WARP - WARP) == 0) & (before & SEVERAL != SEVERAL) & (stamp & SEVERAL != SEVERAL)
