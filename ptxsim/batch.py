@@ -134,7 +134,7 @@ class Batch:
         except Violation as violation:
             raise self.faults.complete(violation, instruction.line, lanes) from None
         while self.shared.notes:
-            note = str(self.faults.complete(self.shared.notes.pop(), instruction.line, None))
+            note = str(self.faults.complete(self.shared.notes.pop(0), instruction.line, None))
             self.execution.notes.setdefault(instruction.line, note)
 
     def watch(self) -> History:

@@ -25,6 +25,7 @@ WARP_INTERVAL, INTERVAL = 11, 32  # the lowest bits of a stamp's barrier counts;
 ARRAYS = 1 << 40  # the address of the first array in global memory, and the distance between arrays
 RANK = 24  # the lowest bit of the block's rank in an address of a cluster's shared memory, as in ptxas's code
 SHARED_WINDOW = 0x20_8000_0000  # the first generic address of shared memory, far below those of the arrays
+BYTE = np.dtype(np.uint8)
 WIDEST = np.dtype(np.complex128)  # 16 bytes, to load as one element where it doesn't matter what they are
 LOCAL_WINDOW = 0x30_0000_0000  # that of local memory
 
@@ -307,40 +308,32 @@ class SharedMemory:
         kept = self.read[granule]
         overlapping = kept != stamp  # several lanes of this access read the same granule
         if np.count_nonzero(overlapping):
-            stamp = np.broadcast_to(stamp, kept.shape)
-            self._share(self.read, granule[overlapping], kept[overlapping], stamp[overlapping])
+            self._share(self.read, granule, kept, stamp, overlapping)
         elements, first = self.data.view(dtype), self._everywhere(offsets, dtype)
         places = [place // dtype.itemsize + i for place in behind for i in range(count)]
         return [elements[first + place] for place in places]
 
     def store(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, values: list[np.ndarray]) -> None:
         """Store one element per lane and value; the values' dtype gives the width."""
-        width, given = values[0].dtype.itemsize * len(values), (addresses, block, thread)
-        addresses, offsets, block, thread = self._reached(*given, width)
+        width = values[0].dtype.itemsize * len(values)
+        addresses, offsets, block, thread = self._reached(addresses, block, thread, width)
         granule, stamp = self.granules(offsets, width), self._stamps(block, thread)
-        before = self.wrote[granule]
+        before, lanes = self.wrote[granule], (offsets, addresses, block, thread)
         if lowest(before) < 0:
             self._require_landed(before, addresses, "writes")
         if (race := self._races(granule, before, stamp, "wrote")) is not None:
-            if self.alike:  # other blocks' values may differ
-                self.apart()
-                return self.store(*given, values)
-            self._require_equal(race, granule, before, offsets, values, given)
-            stamp = np.where(race, self._both(before, stamp), stamp)
+            self._require_equal(race, granule, before, lanes, values)
         self._require_same(granule, self.read[granule], stamp, addresses, "writes", "read")
         for watch in self.watches:
             watch.stored(offsets, addresses, block, thread, width)
         self.wrote[granule] = stamp
-        kept = self.wrote[granule]
-        race = self._races(granule, kept, stamp, "wrote") if np.count_nonzero(kept != stamp) else None
-        if race is not None and self.alike:  # several lanes of this access write the same granule
-            self.wrote[granule] = before
-            self.apart()
-            return self.store(*given, values)
+        kept = self.wrote[granule] if race is None else np.where(race, before, self.wrote[granule])
+        overlaps = np.count_nonzero(kept != stamp)  # several lanes of this access write the same granule
+        race = self._races(granule, kept, stamp, "wrote") if overlaps else None
         self._put(offsets, values)
         if race is not None:
-            self._require_equal(race, granule, kept, offsets, values, given)
-            self._share(self.wrote, granule[race], kept[race], np.broadcast_to(stamp, kept.shape)[race])
+            self._require_equal(race, granule, kept, lanes, values)
+            self._share(self.wrote, granule, kept, stamp, race)
 
     def depart(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int) -> None:
         """Reserve the `width` bytes at each lane's address for a copy, until it lands."""
@@ -529,11 +522,8 @@ class SharedMemory:
         self, granule: np.ndarray, before: np.ndarray, stamp: np.ndarray, addresses: np.ndarray, does: str, did: str
     ) -> None:
         """Raise Violation where another thread's stamp is there and no barrier lies between."""
-        race = self._races(granule, before, stamp, did)
-        if race is not None:
-            at = int(np.flatnonzero(race)[0])
-            lane = at % addresses.size
-            raise Violation("race", lane, self._meeting(at, granule, before, int(addresses[lane]), does, did))
+        if (race := self._races(granule, before, stamp, did)) is not None:
+            raise Violation("race", *self._meeting(race, granule, before, addresses, does, did))
 
     def _races(self, granule: np.ndarray, before: np.ndarray, stamp: np.ndarray, did: str) -> np.ndarray | None:
         """Return where another thread's stamp is there and no barrier lies between, None if nowhere."""
@@ -544,44 +534,53 @@ class SharedMemory:
             race[race] = ~self.ordered(did, granule[race], before[race], np.broadcast_to(stamp, race.shape)[race])
         return race if np.count_nonzero(race) else None
 
-    def _meeting(self, at: int, granule: np.ndarray, before: np.ndarray, address: int, does: str, did: str) -> str:
-        """Return words for a race at one of the granules, with whoever left the stamp before."""
-        other = int(before.flat[at]) & SEVERAL
+    def _meeting(
+        self, race: np.ndarray, granule: np.ndarray, before: np.ndarray, addresses: np.ndarray, does: str, did: str
+    ) -> tuple[int, str]:
+        """Return the first lane of a race, and words for it and for whoever left the stamp before."""
+        first = int(np.flatnonzero(race)[0])
+        lane, other = first % addresses.size, int(before.flat[first]) & SEVERAL
         who = f"warp {other % OF_WARP // WARP}" if other & OF_WARP else f"thread {self.thread_name(other)}"
         who = "several threads" if other == SEVERAL else who
-        told = self.told(did, int(granule.flat[at]), other)
-        return f"{does} {self.name(address)}, which {who} {did}{told} since the last barrier"
+        told = self.told(did, int(granule.flat[first]), other)
+        return lane, f"{does} {self.name(int(addresses[lane]))}, which {who} {did}{told} since the last barrier"
 
     def _require_equal(
         self,
         race: np.ndarray,
         granule: np.ndarray,
         before: np.ndarray,
-        offsets: np.ndarray,
+        lanes: tuple[np.ndarray, ...],
         values: list[np.ndarray],
-        given: tuple[np.ndarray, np.ndarray, np.ndarray],
     ) -> None:
-        """Raise Violation where a store races with another one of other values; note it where the values are equal."""
-        stored = np.stack([np.broadcast_to(value, offsets.shape) for value in values], axis=-1).view(np.uint8)
-        there = self.data[offsets[:, None] + np.arange(stored.shape[1], dtype=np.int64)]
-        equal = (stored == there).reshape(offsets.size, -1, min(self.granule, stored.shape[1])).all(axis=2)
-        differ = race & ~equal.T.reshape(race.shape)
-        at = int(np.flatnonzero(differ if np.count_nonzero(differ) else race)[0])
-        lane, (addresses, block, thread) = at % offsets.size, given
-        detail = self._meeting(at, granule, before, int(addresses[lane]), "writes", "wrote")
-        if np.count_nonzero(differ):
-            raise Violation("race", lane, detail)
-        detail += ", the same value: no fault, but nothing orders the two"
-        self.notes.append(Violation("note", block[lane] * self.threads + thread[lane] % OF_WARP, detail))
+        """Raise Violation where racing stores bring other values than memory has, in any block; else make a note.
 
-    def _share(self, shadow: np.ndarray, granule: np.ndarray, kept: np.ndarray, stamp: np.ndarray) -> None:
-        """Put stamps on granules that stand for the threads of the stamps kept there and of others."""
-        shadow[granule] = both = self._both(kept, stamp)
+        `lanes` are the offsets, addresses, blocks and threads of those that store.
+        """
+        offsets, addresses, block, thread = lanes
+        places, rows = self._everywhere(offsets, BYTE), race.size // offsets.size
+        stored = np.stack([np.broadcast_to(value, places.shape) for value in values], axis=-1).view(BYTE)
+        equal = stored == self.data[places[:, None] + np.arange(stored.shape[1], dtype=np.int64)]
+        equal = equal.reshape(-1, offsets.size, rows, stored.shape[1] // rows).all(axis=3).swapaxes(1, 2)
+        differ = race & ~equal.reshape(-1, *race.shape)
+        for where in np.flatnonzero(differ)[:1] // race.size:
+            first, detail = self._meeting(differ[where], granule, before, addresses, "writes", "wrote")
+            raise Violation("race", first + where * offsets.size, detail)
+        first, detail = self._meeting(race, granule, before, addresses, "writes", "wrote")
+        detail += ", the same value: no fault, but nothing orders the two"
+        self.notes.append(Violation("note", block[first] * self.threads + thread[first] % OF_WARP, detail))
+
+    def _share(
+        self, shadow: np.ndarray, granule: np.ndarray, kept: np.ndarray, stamp: np.ndarray, part: np.ndarray
+    ) -> None:
+        """Give this part of the granules stamps that stand for the threads of two stamps each."""
+        where, both = granule[part], self._both(kept[part], np.broadcast_to(stamp, kept.shape)[part])
+        shadow[where] = both
         if self.warpwise:  # of several stamps on one granule, the widest must stay
             widest = both & SEVERAL == SEVERAL
-            shadow[granule[widest]] = both[widest]
+            shadow[where[widest]] = both[widest]
 
 
 def _of_one_warp(before: np.ndarray, stamp: np.ndarray) -> np.ndarray:
     """Return where all threads of two stamps are in one warp."""
-    return ((before ^ stamp) & (OF_WARP - WARP) == 0) & (before & SEVERAL != SEVERAL) & (stamp & SEVERAL != SEVERAL)
+    return ((before ^ stamp) & (OF_WARP - WARP) == 0) & (before & SEVERAL != SEVERAL)

@@ -77,8 +77,8 @@ OVER:
 """
 PREDICATED = "    setp.eq.s32 %p1, %r2, 0;\n@%p1 add.s32 %r3, %r3, 1;"
 ALIGNED = {
-    "mma": "    mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f1, %f1, %f1}, {%r3, %r3, %r3, %r3}, {%r3, %r3}, "
-    "{%f1, %f1, %f1, %f1};",
+    "mma": "    mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f1, %f1, %f1}, {%r3, %r3, %r3, %r3}, "
+    "{%r3, %r3}, {%f1, %f1, %f1, %f1};",
     "ldmatrix": "    ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r7}, [%r5];",
     "stmatrix": "    stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r5], {%r3};",
     "wmma": "    wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r8, %r9, %r10, %r11, %r12, %r13, %r14, %r15}, "
