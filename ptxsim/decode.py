@@ -351,6 +351,11 @@ class Decoder:
             target, *sources = instruction.operands
             declared = self._declared(target.name) if isinstance(target, Register) else None
             reject(instruction, len(sources) != 3 or declared not in (DTYPES[kind], DTYPES[f"b{kind[1:]}"]))
+        left, right = ({of: at for at, of in enumerate(dict.fromkeys(i.operands[of] for i in run))} for of in (1, 2))
+        pairs = {(left[i.operands[1]], right[i.operands[2]]): i for i in run}
+        across = 0  # if each left factor meets each right one, how many there are of these
+        if kind == "f32" and len(left) * len(right) == len(pairs) == len(run):
+            across, run = len(right), [pairs[pair] for pair in sorted(pairs)]
         names = [instruction.operands[0].name for instruction in run]
         factors, others, addends = (
             self._together([i.operands[place] for i in run], kind, run[0]) for place in (1, 2, 3)
@@ -365,11 +370,17 @@ class Decoder:
                     batch.do(instruction, step, lanes)
                 return
             sources = [fetch(batch, lanes, width) for fetch in (factors, others, addends)]
+            high = across and at_once // across
+            at_once = high * across or at_once
             for start in range(0, len(run), at_once):
                 these = slice(start, start + at_once)
-                a, b, c = (values[rows[these] if len(rows) else these].reshape(-1) for values, rows in sources)
-                for name, result in zip(names[these], function(a, b, c).reshape(-1, width), strict=True):
-                    batch.registers.write(name, result, lanes)
+                taken = [values[rows[these] if len(rows) else these] for values, rows in sources[2 if high else 0 :]]
+                if high:  # such factors need no copies
+                    left = sources[0][0][start // across :][:high, None]
+                    result = function(left, sources[1][0], taken[0].reshape(-1, across, width))
+                else:
+                    result = function(*(values.reshape(-1) for values in taken))
+                batch.registers.write_all(names[these], result.reshape(-1, width), lanes)
 
         return execute
 
@@ -383,12 +394,17 @@ class Decoder:
         different = {operand: row for row, operand in enumerate(dict.fromkeys(operands))}
         rows = np.array([different[operand] for operand in operands if len(different) < len(operands)], np.int64)
         reads = [self._reader(operand, kind, instruction) for operand in different]
+        named = [of.name for of in different] if all(isinstance(of, Register) for of in different) else []
 
         def fetch(batch: Batch, lanes: Lanes, width: int) -> tuple[np.ndarray, np.ndarray]:
-            values = [read(batch, lanes) for read in reads]
-            if any(value.size != width for value in values):
-                values = [batch.threads.spread(value, lanes) for value in values]
-            return np.concatenate(values, dtype=np.float64).reshape(-1, width), rows
+            if named:
+                values = batch.registers.read_all(named, DTYPES[kind], lanes, instruction)
+            else:
+                values = [read(batch, lanes) for read in reads]
+            whole = np.concatenate(values, dtype=np.float64)
+            if whole.size < len(values) * width:
+                whole = np.concatenate([batch.threads.spread(value, lanes) for value in values], dtype=np.float64)
+            return whole.reshape(-1, width), rows
 
         return fetch
 
