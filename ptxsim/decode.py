@@ -568,6 +568,7 @@ class Decoder:
             targets = load.operands[0] if isinstance(load.operands[0], tuple) else (load.operands[0],)
             reject(load, len(targets) != count)
             parts.append([(target.name, self._widener(target, dtype, load)) for target in targets])
+        widens = any(widened is not _as_it_is for part in parts for _, widened in part)
         locates = [self._address(load.operands[1], load) for load in group]
         offsets = [load.operands[1].offset for load in group]
         lines = [load.line for load in group]
@@ -579,8 +580,9 @@ class Decoder:
                 behind = [offset - offsets[start] for offset in offsets[these]]
                 loaded = batch.spaces.load("shared", addresses, lanes, dtype, count, behind)
                 targets = [target for part in parts[these] for target in part]
-                for (name, widened), value in zip(targets, loaded, strict=True):
-                    batch.registers.write(name, widened(value), lanes)
+                if widens:
+                    loaded = [widened(value) for (_, widened), value in zip(targets, loaded, strict=True)]
+                batch.registers.write_all([name for name, _ in targets], loaded, lanes)
                 for line, times in Counter(lines[these]).items():  # each takes as many wavefronts, as banks repeat
                     batch.counter.count(line, "shared", "load", addresses, lanes, dtype.itemsize * count, times=times)
 

@@ -151,7 +151,7 @@ class GlobalMemory:
         for buffer, lanes, offsets in self.locate(addresses, width):
             self._require_written(buffer, lanes, offsets, width)
             elements, first = buffer.elements(dtype), buffer.first(offsets, dtype)
-            parts.append((lanes, [elements[first + i] for i in range(count)]))
+            parts.append((lanes, [elements[first + i if i else first] for i in range(count)]))
         if parts[0][0] is None:
             return parts[0][1]
         values = [np.empty(addresses.size, dtype) for _ in range(count)]
@@ -310,8 +310,8 @@ class SharedMemory:
         if np.count_nonzero(overlapping):
             self._share(self.read, granule, kept, stamp, overlapping)
         elements, first = self.data.view(dtype), self._everywhere(offsets, dtype)
-        places = [place // dtype.itemsize + i for place in behind for i in range(count)]
-        return [elements[first + place] for place in places]
+        places = np.array([place // dtype.itemsize + i for place in behind for i in range(count)], np.int64)
+        return list(elements[first + places[:, None]])
 
     def store(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, values: list[np.ndarray]) -> None:
         """Store one element per lane and value; the values' dtype gives the width."""
