@@ -268,8 +268,8 @@ class SharedMemory:
         self.ordered: Callable[[str, np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None
         """A function of "wrote" or "read", granules, the stamps on them and those of the present accesses. It returns
         where something other than a barrier of the block or the warp orders the two."""
-        self.told: Callable[[str, int, int], str] = lambda did, granule, who: ""
-        """A function of "wrote" or "read", a granule and a stamp's thread; it returns words for the line of that."""
+        self.told: Callable[[str, int, int], str] = lambda did, granule, stamp: ""
+        """A function of "wrote" or "read", a granule and its stamp that returns words for the line where that was."""
         self.notes: list[Violation] = []
         """What present stores do that is no fault: each names its lane of the batch."""
 
@@ -542,7 +542,7 @@ class SharedMemory:
         lane, other = first % addresses.size, int(before.flat[first]) & SEVERAL
         who = f"warp {other % OF_WARP // WARP}" if other & OF_WARP else f"thread {self.thread_name(other)}"
         who = "several threads" if other == SEVERAL else who
-        told = self.told(did, int(granule.flat[first]), other)
+        told = self.told(did, int(granule.flat[first]), int(before.flat[first]))
         return lane, f"{does} {self.name(int(addresses[lane]))}, which {who} {did}{told} since the last barrier"
 
     def _require_equal(
