@@ -715,16 +715,20 @@ def _table(results: Sequence[CheckResult], title: str) -> Table:
         )
         for result in results
     ]
-    where = "Run on the GPU" if results[0].on_gpu else "Simulated"
-    bound = f"{where}. The bound is γ(K+2)·(|α||A||B| + |β||C|), element by element."
-    fault = next((result.fault for result in results if result.fault), "")
-    return Table(columns, rows, title, "\n".join(filter(None, (bound, watched(results), *noted(results), fault))))
+    said = [
+        f"{'Run on the GPU' if results[0].on_gpu else 'Simulated'}. "
+        "The bound is γ(K+2)·(|α||A||B| + |β||C|), element by element.",
+        watched(results),
+        *noted(results),
+        *[result.fault for result in results if result.fault][:1],
+    ]
+    return Table(columns, rows, title, "\n".join(filter(None, said)))
 
 
 def watched(results: Sequence[CheckResult]) -> str:
     """Return in how many cases races in global memory were looked for, in words; nothing if in none."""
     count = sum(result.races for result in results)
-    return f"Races in global memory were looked for in {count} of {len(results)} cases." if count else ""
+    return f"Races in global memory were looked for in {count} of {len(results)} cases." * (count > 0)
 
 
 def noted(results: Sequence[CheckResult]) -> list[str]:
@@ -737,7 +741,10 @@ def _inputs(result: CheckResult) -> str:
     shifted = [f"{name} shifted by {by}" for name, by in zip("ABC", result.shift, strict=True) if by]
     if len(set(result.shift)) == 1:
         shifted = [f"shifted by {by}" for by in set(result.shift) if by]
-    matrices = shifted + ["special values"] * result.special + ["last tile"] * result.last_tile
-    divided = "{} blocks with a tile each and {} that share".format(*result.division) if result.division else ""
-    setting = f"template arguments {', '.join(map(str, result.setting))}" if result.setting else ""
-    return "; ".join(filter(None, (", ".join(matrices), divided, setting, "global races" * result.races)))
+    said = [
+        ", ".join(shifted + ["special values"] * result.special + ["last tile"] * result.last_tile),
+        "{} blocks with a tile each and {} that share".format(*result.division) if result.division else "",
+        f"template arguments {', '.join(map(str, result.setting))}" if result.setting else "",
+        "global races" * result.races,
+    ]
+    return "; ".join(filter(None, said))

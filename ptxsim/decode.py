@@ -397,10 +397,11 @@ class Decoder:
         named = [of.name for of in different] if all(isinstance(of, Register) for of in different) else []
 
         def fetch(batch: Batch, lanes: Lanes, width: int) -> tuple[np.ndarray, np.ndarray]:
-            if named:
-                values = batch.registers.read_all(named, DTYPES[kind], lanes, instruction)
-            else:
-                values = [read(batch, lanes) for read in reads]
+            values = (
+                batch.registers.read_all(named, DTYPES[kind], lanes, instruction)
+                if named
+                else [read(batch, lanes) for read in reads]
+            )
             whole = np.concatenate(values, dtype=np.float64)
             if whole.size < len(values) * width:
                 whole = np.concatenate([batch.threads.spread(value, lanes) for value in values], dtype=np.float64)

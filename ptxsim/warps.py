@@ -82,22 +82,17 @@ class Convergence:
         return (np.bincount(warp, minlength=len(self.sizes)) != self.sizes)[warp]
 
 
-def require_whole(batch: Any, lanes: Lanes) -> None:
-    """Raise Violation unless every warp is here with all its lanes."""
-    threads = batch.threads
-    if not threads.whole(lanes):
-        warp = (threads.pick(threads.slot, lanes) // WARP).astype(np.intp)
-        lonely = np.bincount(warp)[warp] < WARP
-        refuse("divergence", lonely, "does without all of its warp what 32 lanes must do together")
-    batch.join(lanes)
-
-
 def of_whole_warps(act: Step, name: str) -> Step:
     """Return the step that first requires whole and converged warps; `name` is the instruction's, for messages."""
 
     def execute(batch: Any, lanes: Lanes) -> None:
         batch.convergence.require(lanes, name)
-        require_whole(batch, lanes)
+        threads = batch.threads
+        if not threads.whole(lanes):
+            warp = (threads.pick(threads.slot, lanes) // WARP).astype(np.intp)
+            lonely = np.bincount(warp)[warp] < WARP
+            refuse("divergence", lonely, "does without all of its warp what 32 lanes must do together")
+        batch.join(lanes)
         act(batch, lanes)
 
     return execute
