@@ -396,6 +396,7 @@ SAME = {
 DIFFERENT = {
     "by lanes at once": "if (a[t] > 3) flag[0] = t;  // here",
     "in the last block": "if (a[t] > 3) flag[0] = b < 2 ? 1 : t;  // here",
+    "by all, in the last block": "flag[0] = b < 2 ? a[5] : t;  // here",
     "by a later instruction": "if (t == 1) flag[0] = 1; __syncwarp(); if (t == 40) flag[0] = b;  // here",
     "the last of 16 bytes": "if (a[t] > 60) *(int4*)flag = make_int4(1, 2, 3, t);  // here",
     "read against write": "if (a[t] == 3) flag[0] = 1; __syncwarp(); if (t == 40) flag[1] = flag[0];  // here",
