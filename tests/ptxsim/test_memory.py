@@ -396,7 +396,6 @@ SAME = {
 DIFFERENT = {
     "by lanes at once": "if (a[t] > 3) flag[0] = t;  // here",
     "in the last block": "if (a[t] > 3) flag[0] = b < 2 ? 1 : t;  // here",
-    "by all, in the last block": "flag[0] = b < 2 ? a[5] : t;  // here",
     "by a later instruction": "if (t == 1) flag[0] = 1; __syncwarp(); if (t == 40) flag[0] = b;  // here",
     "the last of 16 bytes": "if (a[t] > 60) *(int4*)flag = make_int4(1, 2, 3, t);  // here",
     "read against write": "if (a[t] == 3) flag[0] = 1; __syncwarp(); if (t == 40) flag[1] = flag[0];  // here",
@@ -422,6 +421,17 @@ def test_stores_of_other_values_are_races(body):
     )
     assert (found.kind, found.line) == ("race", 7)
     assert found.block == 2 if "b < 2" in body else found.block in (0, 1)
+
+
+def test_stores_of_all_lanes_that_differ_in_the_last_block_alone():
+    source = """__global__ void k(const int* a, int* o) {
+    __shared__ int flag;
+    flag = a[5] + blockIdx.x / 2 * threadIdx.x;
+    __syncthreads();
+    o[threadIdx.x] = flag;
+}"""
+    found = launched_fault(source, 3, 64, a=np.zeros(8, np.int32), o=np.zeros(64, np.int32))
+    assert (found.kind, found.line, found.block) == ("race", 3, 2)
 
 
 @pytest.mark.parametrize(
