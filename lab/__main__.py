@@ -32,7 +32,7 @@ from sgemm_tutorial.simulation import simulate
 from sgemm_tutorial.table import Table, Tabular
 
 from . import draw, interrupts, side_by_side, source
-from .correctness import SuiteResult, cases, watched
+from .correctness import SuiteResult, cases, noted, watched
 from .diagnosis import diagnosis, telling
 from .experiments import tune as tunings
 from .experiments.counters import METRICS
@@ -259,7 +259,7 @@ def _check(options: argparse.Namespace) -> int:
                 + f"; the first {SHOWN} (--verbose shows all)" * (len(failed) > SHOWN)
             )
             parts.append(dataclasses.replace(SuiteResult(failed[:SHOWN]).table(), title=title))
-    parts.append(_one_row_each(suites))
+    parts += [_one_row_each(suites), *([] if options.verbose or given else noted(results))]
     for kernel, suite in found.items():
         if todo := unfinished(kernel):
             so = "These cases do not need what is missing." if suite else "Until then it cannot pass."

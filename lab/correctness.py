@@ -180,6 +180,8 @@ class CheckResult(Tabular, Case):
         Whether A, B and the memory around all three matrices came out as they went in.
     fault : str
         What the simulator reported, if it stopped the kernel.
+    notes : tuple of str
+        What the simulator noted that is no fault.
     """
 
     kernel: str = ""
@@ -190,6 +192,7 @@ class CheckResult(Tabular, Case):
     example: str = ""
     guards_intact: bool = True
     fault: str = ""
+    notes: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return self.passed
@@ -546,13 +549,16 @@ def _callable(kernel: Kernel | str | Callable[..., Any]) -> Callable[..., Any]:
     return kernel
 
 
-def _simulate(launch: Launch, problem: Problem, case: CheckResult, blocks: Sequence[int] | None = None) -> Counts:
-    """Run a launch on the simulator, which faults it for reading what BLAS does not read; return what was counted."""
+def _simulate(
+    launch: Launch, problem: Problem, case: CheckResult, blocks: Sequence[int] | None = None
+) -> tuple[CheckResult, Counts]:
+    """Run a launch on the simulator, which faults it for reading what BLAS does not; return notes and counts."""
     scalars = {"A": problem.alpha, "B": problem.alpha, "C": problem.beta}
     watched = not (blocks or launch.kernel.family.zeroed)  # matrices of which some blocks run are too large for it
     unread = {name for name, factor in scalars.items() if factor == 0 and watched}
     budget = case.budget or min((1 << 16) + 64 * case.M * case.N * (case.K + 1), BUDGET)  # one thread may do it all
-    return simulator.run(launch, problem, blocks=blocks, unwritten=unread, races=case.races, budget=budget).total
+    machine = simulator.run(launch, problem, blocks=blocks, unwritten=unread, races=case.races, budget=budget)
+    return dataclasses.replace(case, notes=tuple(machine.notes)), machine.total
 
 
 def _whole(kernel: Callable[..., Any], case: CheckResult) -> tuple[CheckResult, Counts, Launch | None]:
@@ -576,7 +582,7 @@ def _whole(kernel: Callable[..., Any], case: CheckResult) -> tuple[CheckResult, 
         if isinstance(kernel, Kernel) and not case.on_gpu:
             problem = operands.check(*views, case.alpha, case.beta, types)
             launch = kernel.resolve(problem)
-            counts = _simulate(launch, problem, case)
+            case, counts = _simulate(launch, problem, case)
         else:
             kernel(*views, case.alpha, case.beta)
         got = inside[2].contents()
@@ -607,7 +613,7 @@ def _last_tile(kernel: Kernel, case: CheckResult) -> tuple[CheckResult, Counts, 
         )
         a, b, c = draw(M - rows, N - cols, K, case.seed, types)
         A[rows:], B[:, cols:], C[rows:, cols:] = a, b, c
-        counts = _simulate(launch, problem, case, blocks)
+        case, counts = _simulate(launch, problem, case, blocks)
         got = np.array(C[rows:, cols:])
     return _verdict(case, got, (a, b, c), types, True, (rows, cols)), counts, launch
 
@@ -738,16 +744,25 @@ def _table(results: Sequence[CheckResult], title: str) -> Table:
         )
         for result in results
     ]
-    where = "Run on the GPU" if results[0].on_gpu else "Simulated"
-    bound = f"{where}. The bound is γ(K+2)·(|α||A||B| + |β||C|), element by element."
-    fault = next((result.fault for result in results if result.fault), "")
-    return Table(columns, rows, title, "\n".join(filter(None, (bound, watched(results), fault))))
+    said = [
+        f"{'Run on the GPU' if results[0].on_gpu else 'Simulated'}. "
+        "The bound is γ(K+2)·(|α||A||B| + |β||C|), element by element.",
+        watched(results),
+        *noted(results),
+        *[result.fault for result in results if result.fault][:1],
+    ]
+    return Table(columns, rows, title, "\n".join(filter(None, said)))
 
 
 def watched(results: Sequence[CheckResult]) -> str:
     """Return in how many cases races in global memory were looked for, in words; nothing if in none."""
     count = sum(result.races for result in results)
-    return f"Races in global memory were looked for in {count} of {len(results)} cases." if count else ""
+    return f"Races in global memory were looked for in {count} of {len(results)} cases." * (count > 0)
+
+
+def noted(results: Sequence[CheckResult]) -> list[str]:
+    """Return what the simulator noted, once for each line of a kernel."""
+    return list({note.partition(", block")[0]: note for result in results for note in result.notes}.values())
 
 
 def _inputs(result: CheckResult) -> str:
@@ -755,7 +770,10 @@ def _inputs(result: CheckResult) -> str:
     shifted = [f"{name} shifted by {by}" for name, by in zip("ABC", result.shift, strict=True) if by]
     if len(set(result.shift)) == 1:
         shifted = [f"shifted by {by}" for by in set(result.shift) if by]
-    matrices = shifted + ["special values"] * result.special + ["last tile"] * result.last_tile
-    divided = "{} blocks with a tile each and {} that share".format(*result.division) if result.division else ""
-    setting = f"template arguments {', '.join(map(str, result.setting))}" if result.setting else ""
-    return "; ".join(filter(None, (", ".join(matrices), divided, setting, "global races" * result.races)))
+    said = [
+        ", ".join(shifted + ["special values"] * result.special + ["last tile"] * result.last_tile),
+        "{} blocks with a tile each and {} that share".format(*result.division) if result.division else "",
+        f"template arguments {', '.join(map(str, result.setting))}" if result.setting else "",
+        "global races" * result.races,
+    ]
+    return "; ".join(filter(None, said))

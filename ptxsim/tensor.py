@@ -342,7 +342,7 @@ def _transfer(
             for register, value in zip(held_in, [*values.T] * (len(held_in) // values.shape[1]), strict=True):
                 batch.registers.write(register.name, np.ascontiguousarray(value), lanes)
 
-    return of_whole_warps(execute)
+    return of_whole_warps(execute, "wmma")
 
 
 def _multiply(
@@ -383,7 +383,7 @@ def _multiply(
         for register, element in zip(d, elements.T, strict=True):
             batch.registers.write(register.name, np.ascontiguousarray(element), lanes)
 
-    return of_whole_warps(execute)
+    return of_whole_warps(execute, "wmma")
 
 
 def parts(operand: Operand, count: int, instruction: Instruction) -> tuple[Operand, ...]:
