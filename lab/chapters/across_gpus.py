@@ -81,7 +81,7 @@ def two_shares() -> Table:
     return Table(
         ("kernel", "card, by whom", "of cuBLAS", "of the peak", "cuBLAS, of the peak"),
         rows,
-        f"Shares of cuBLAS and of the data sheet's peak, M = N = K = {published.SIZE}",
+        f"Shares of cuBLAS and of the peak, M = N = K = {published.SIZE}",
         "* No clock was recorded, nor in our own run of Boehm's code.",
     )
 
@@ -111,7 +111,8 @@ def figures() -> dict[str, str]:
     pairs, sheet, shares = both(), of_data_sheet(), published.shares(published.load())
     late = {key: later(*pair) for key, pair in pairs.items()}
     near = sum(abs(each) < 0.02 for each in late.values())
-    assert {key for key in late if late[key] > 0.05} == FAR and near > 0.9 * len(pairs) and min(late.values()) > -0.04
+    assert {key for key in late if late[key] > 0.05} == FAR and near > 0.9 * len(pairs)
+    assert max(late.values()) < 0.43 and len(longer()) == 15
     assert all(abs(late[key]) < 0.02 for key in late if key[0] in ("01", "07", "09", "10", "11"))
     boehm = {(of.label, of.kernel.partition(":")[0]): of.gflops for of in published.load() if of.kernel[0].isdigit()}
     T4, H200, A6000, H100, RTX = (label for label, _ in SHOWN)
