@@ -292,6 +292,7 @@ def loop_figures() -> dict[str, str]:
         "twelve": f"{twelfth:.1%}",
         "covered": str(made[0][0][0]),
         "ahead": f"{costs[1]:.1%}",
+        "late": str(sum(of < covers("12")[3] for of in made[1][0])),
         "barrier": f"{costs[2]:.1%}",
         "order": f"{costs[5]:.1%}",
         "branch": str(made[3][1]),

@@ -237,7 +237,7 @@ def figures() -> dict[str, str]:
         "sensors": f"{sensors:.1%}",
         "by quarter": f"{min(parts):.1f}% to {max(parts):.1f}%",
         "lead": f"{early[0, 1] / early[0, 0] - 1:.1%}",
-        "early watts": "{:.0f} W against {:.0f} W".format(*early[1]),
+        "early watts": "{:.0f} W for 20, {:.0f} W for cuBLAS".format(*early[1]),
         **{f"zeros {way}": f"{of:.1f}%" for way, of in zeros.items()},
         "turns here": f"{share(SIZE, 'in turns'):.1f}%",
         **{f"cycles {way}": "{:.3f} and {:.3f}".format(*of) for way, of in need.items()},
