@@ -282,6 +282,7 @@ def loop_figures() -> dict[str, str]:
         and between(barrier[behind:] + barrier[:behind])[:3] == [0, 0, 4]
         and [made[at][0].count(0) for at in (1, 2)] == [6, 8]
         and covers("12")[:4] == [0, 0, 4, 29]
+        and np.ptp([at for at, of in enumerate(hot_loop(sass(kernels[3]))) if "LDGSTS" in of.text]) < made[3][1]
         and costs[-2] > twelfth + 0.05
         and abs(costs[-1] - costs[-2]) < 0.005
         and 0.02 < costs[5] < 0.03
