@@ -205,7 +205,30 @@ Hopeful = tuple[float, int, list[Way]]
 """The least µs that a model expects of a setting, the setting's number, and its ways, the most promising first."""
 
 KERNEL = find("13")
-BESIDE = (
+TRIED = (
+    (64, 32, 12, 1, 16),
+    (64, 64, 12, 1, 16),
+    (64, 64, 12, 4, 16),
+    (64, 64, 12, 2, 16),
+    (64, 128, 8, 1, 16),
+    (64, 128, 8, 2, 16),
+    (64, 128, 8, 4, 16),
+    (64, 192, 6, 4, 16),
+    (64, 256, 5, 2, 16),
+    (64, 192, 6, 1, 16),
+    (64, 256, 5, 1, 16),
+    (128, 64, 8, 2, 16),
+    (128, 96, 6, 2, 16),
+    (128, 128, 6, 1, 16),
+    (128, 128, 6, 4, 16),
+    (128, 160, 5, 2, 16),
+    (128, 192, 5, 2, 16),
+    (128, 224, 4, 2, 16),
+    (192, 160, 4, 2, 16),
+    (192, 192, 4, 2, 16),
+    (128, 128, 6, 2, 32),
+    (128, 160, 5, 2, 32),
+    (128, 256, 4, 2, 16),
     (64, 32, 12, 2, 16),
     (64, 32, 12, 4, 16),
     (64, 96, 8, 4, 16),
@@ -232,7 +255,7 @@ BESIDE = (
     (192, 160, 4, 1, 16),
     (192, 192, 4, 1, 16),
 )
-"""Settings of 22 that are tried besides `any_shape.PACES`: BM, BN, STAGES, CLUSTER and WM."""
+"""Settings of 22 that are tried, `any_shape.PACES` among them: BM, BN, STAGES, CLUSTER and WM."""
 REGISTERS = 65_536  # of an SM, every GPU since Kepler
 FINALISTS = 4
 """Settings that are timed precisely at each size, beside the model's choice."""
@@ -424,7 +447,7 @@ ON_TENSOR_CORES = Space(find("22"), _ways_on_tensor_cores, _expected_on_tensor_c
 
 def tensor_plan(sizes: Sequence[Size]) -> Plan:
     """Return the plan of a recording of settings of 22 and of `any_shape.DEEP`, in FP16, where a model chooses them."""
-    kernel, tried = ON_TENSOR_CORES.kernel, [any_shape.setting(*of) for of in (*any_shape.PACES, *BESIDE)]
+    kernel, tried = ON_TENSOR_CORES.kernel, [any_shape.setting(*of) for of in TRIED]
     kernels = {tuple(of.values()): kernel.variant(**of) for of in tried}
     kernels |= {tuple(of.values()): any_shape.DEEP.variant(**of) for of in any_shape.DEEP_SETTINGS}
 

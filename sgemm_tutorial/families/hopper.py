@@ -81,8 +81,8 @@ TF32X3 = Kernel(
 
 def addressable(problem: Problem) -> bool:
     """Whether the copy engine can fetch A and B: neither is empty, and every row begins at a multiple of 16 bytes."""
-    pitches = [size * problem.types.operand.itemsize for size in (problem.K, problem.N)]
-    return all(problem.shape) and all(number % ALIGNMENT == 0 for number in (*problem.alignment[:2], *pitches))
+    begins = (*problem.alignment[:2], *(size * problem.types.operand.itemsize for size in (problem.K, problem.N)))
+    return all(problem.shape) and not any(number % ALIGNMENT for number in begins)
 
 
 def resident(cluster: int, multiprocessors: int) -> int:
