@@ -291,7 +291,7 @@ def test_what_the_model_of_22_expects_to_be_quickest_is_among_the_ways(size):
     found = tune._ways_on_tensor_cores({}, every, size, place)
     _, number, ways = min(found, key=lambda of: of[0])
     names = any_shape.PARAMETERS if kernel.name == find("22").name else any_shape.DEEP_PARAMETERS
-    assert (kernel.name == any_shape.DEEP.name) == (size == ODD)
+    assert (kernel.name == any_shape.DEEP.name) == (size in (LONG, ODD))
     assert ways[0] == expected and expected.setting == every[number]
     assert all(0 < len(ways) <= tune.DIVISIONS and {way.setting for way in ways} == {every[n]} for _, n, ways in found)
     launched = kernel.variant(**dict(zip(names, expected.setting, strict=True)))
