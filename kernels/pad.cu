@@ -17,12 +17,11 @@ __device__ void copy_eight(const unsigned short* from, unsigned short* to, unsig
 
 template <int THREADS>
 __global__ void __launch_bounds__(THREADS)
-pad(const unsigned short* A, unsigned short* copyA, unsigned rowsA, unsigned colsA,
-    const unsigned short* B, unsigned short* copyB, unsigned rowsB, unsigned colsB)
+pad(const unsigned short* A, unsigned short* copyA, unsigned rowsA, unsigned colsA, unsigned chunksA,
+    const unsigned short* B, unsigned short* copyB, unsigned rowsB, unsigned colsB, unsigned chunksB)
 {
     let_next_begin();
     wait_for_last();
-    const unsigned chunksA = (colsA + 7) / 8, chunksB = (colsB + 7) / 8;  // of a row
     const size_t ofA = size_t(rowsA) * chunksA, all = ofA + size_t(rowsB) * chunksB;
     for (size_t i = size_t(blockIdx.x) * THREADS + threadIdx.x; i < all; i += size_t(gridDim.x) * THREADS)
         if (i < ofA) copy_eight(A, copyA, colsA, chunksA, i);

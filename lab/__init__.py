@@ -56,7 +56,7 @@ from .variants import (
     find_variant,
 )
 
-compiler.known = compiled.of
+compiler.known = compiled.recorded
 timing.watch = sensors.read
 tuned.TABLES.extend(sorted(RESULTS.glob("*/tune*.json")))
 

@@ -6,12 +6,14 @@ import dataclasses
 import math
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
+import rich.box
 import rich.console
 import rich.table
 from rich.text import Text
@@ -30,7 +32,7 @@ from sgemm_tutorial.simulation import simulate
 from sgemm_tutorial.table import Table, Tabular
 
 from . import draw, interrupts, side_by_side, source
-from .correctness import SuiteResult, cases, watched
+from .correctness import SuiteResult, cases, noted, watched
 from .diagnosis import diagnosis, telling
 from .experiments import tune as tunings
 from .experiments.counters import METRICS
@@ -92,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except (TutorialError, ModuleNotFoundError) as error:  # charts need matplotlib, which may be left out
-        print(f"error: {error}", file=sys.stderr)
+        _write(f"error: {error}", to_stderr=True)
         return REFUSED
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -135,7 +137,7 @@ def _kernels(
         found.append(kernel)
         lines = [*told, *([f"{kernel.path.name} {FOUND}", guess] if guess else [])]
         if lines:
-            print(*lines, "", sep="\n", file=sys.stderr if quiet else sys.stdout)
+            _write(*lines, "", to_stderr=quiet)
     return found
 
 
@@ -257,7 +259,7 @@ def _check(options: argparse.Namespace) -> int:
                 + f"; the first {SHOWN} (--verbose shows all)" * (len(failed) > SHOWN)
             )
             parts.append(dataclasses.replace(SuiteResult(failed[:SHOWN]).table(), title=title))
-    parts.append(_one_row_each(suites))
+    parts += [_one_row_each(suites), *([] if options.verbose or given else noted(results))]
     for kernel, suite in found.items():
         if todo := unfinished(kernel):
             so = "These cases do not need what is missing." if suite else "Until then it cannot pass."
@@ -349,7 +351,7 @@ def _each(kernels: Iterable[Kernel], do: Callable[[Kernel], T]) -> tuple[dict[Ke
 def _told(broken: Sequence[TutorialError], status: int = PASSED) -> int:
     """Print what is wrong with kernels, and return the exit status: `status` if there is nothing."""
     for error in broken:
-        print(f"error: {error}", file=sys.stderr)
+        _write(f"error: {error}", to_stderr=True)
     return REFUSED if broken else status
 
 
@@ -415,6 +417,8 @@ def _sweep(options: argparse.Namespace) -> int:
     ruled_out = [{"setting": setting, "why": why} for setting, why in field.obstacles.items()]
     data = {"measured_here": here, "names": field.names, "ruled_out": ruled_out, "able": list(field.kernels)}
     if not field.kernels:
+        first = f"python -m lab check {options.name} {' '.join(f'--set {setting}' for setting in first)}"
+        _say(options, f"{first} --simulate says more of the first one.")
         _print(options, data)
         return FAILED
     if not here:
@@ -654,23 +658,50 @@ def _print(options: argparse.Namespace, data: Any, *parts: Any) -> None:
         encoded = msgspec.json.encode(data, enc_hook=np.generic.item)
         print(msgspec.json.format(encoded, indent=1).decode())
         return
-    console = rich.console.Console()
+    _write(*parts)
+
+
+def _write(*parts: Any, to_stderr: bool = False) -> None:
+    """Print lines, tables and sources: in a terminal, or where COLUMNS names a width, so that they fit its width."""
+    console = rich.console.Console(stderr=to_stderr)
+    fits = console.is_terminal or ("COLUMNS" in os.environ and not console.is_jupyter)
     for part in parts:
-        if console.is_terminal and not isinstance(part, str):
-            console.print(in_terminal(part))
+        if fits and not isinstance(part, str):
+            console.print(in_terminal(part, console.width))
         else:
-            print(part)
+            print(_wrapped(part, console.width) if fits else part, file=console.file, flush=True)
 
 
-def in_terminal(part: Any) -> Any:
-    """Return what rich prints of a table, of a result that is shown as one, or of a source."""
+def _wrapped(text: str, width: int) -> str:
+    """Return a text with lines of this width at most: what is too long goes on indented, in a comment as a comment."""
+    form = {"break_long_words": False, "break_on_hyphens": False}
+    return "\n".join(
+        textwrap.fill(line, width, subsequent_indent="//     " if line.startswith("//") else "    ", **form)
+        for line in text.split("\n")
+    )
+
+
+def in_terminal(part: Any, width: int = 80) -> Any:
+    """Return what rich prints of a table, of a result that is shown as one, or of a source.
+
+    In a table that is too wide, numbers stay whole, a line of source is cut, and other text is folded.
+    """
     table = part.table() if isinstance(part, Tabular) else part
     if not isinstance(table, Table):
         return part.rich()
     cells, sides = table.laid_out()
     kept = [at for at in range(len(sides)) if not cells or any(row[at] for row in cells)]  # lines are short
-    columns = [rich.table.Column(Text(table.columns[at]), justify=sides[at]) for at in kept]
-    drawn = rich.table.Table(*columns, title=Text(table.title), caption=Text(table.note))
+    texts = [[table.columns[at], *(row[at] for row in cells)] for at in kept]
+    tight = sum(max(map(len, column)) + 3 for column in texts) + 1 > width
+    form = {"box": rich.box.SIMPLE_HEAD, "padding": 0} if tight else {}
+    drawn = rich.table.Table(title=Text(table.title), caption=Text(table.note), **form)
+    least = [max((len(word) for text in column for word in text.split()), default=0) for column in texts]
+    room = width - 2 - sum(size + 1 for column, size in zip(texts, least, strict=True) if column[0] != "source")
+    for at, (name, *_), size in zip(kept, texts, least, strict=True):
+        cut = tight and name == "source"
+        form = {"no_wrap": True, "width": room} if cut else {"overflow": "fold"}
+        form |= {"width": size} if tight and sides[at] == "right" else {}
+        drawn.add_column(Text(name), justify=sides[at], **form)
     for row in cells:
         drawn.add_row(*(Text(row[at]) for at in kept))
     return drawn
@@ -678,7 +709,7 @@ def in_terminal(part: Any) -> Any:
 
 def _say(options: argparse.Namespace, *lines: object) -> None:
     """Print what is no result: on stderr where stdout has JSON and nothing else."""
-    print(*lines, sep="\n", file=sys.stderr if options.json else sys.stdout, flush=True)
+    _write(*lines, to_stderr=options.json)
 
 
 def entry() -> None:

@@ -65,21 +65,12 @@ class Equivalent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mutants: tuple[str, ...]
 
 
-class Earlier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Code that the kernel had before, whose measurements still stand for it in some recordings, and the reason."""
-
-    why: str
-    digest: str
-    recordings: tuple[str, ...]
-
-
 class Beside(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The file beside a kernel."""
 
     variant: tuple[Variant, ...] = ()
     gap: tuple[Gap, ...] = ()
     equivalent: tuple[Equivalent, ...] = ()
-    earlier: tuple[Earlier, ...] = ()
 
 
 def names() -> list[str]:
@@ -102,5 +93,4 @@ def beside(name: str) -> Beside:
     except FileNotFoundError:
         return Beside()
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        needed = "variants, gaps, equivalent mutants and earlier code"
-        raise ArgumentError(str(path), f"a malformed file ({error})", needed) from None
+        raise ArgumentError(str(path), f"a malformed file ({error})", "variants, gaps and equivalent mutants") from None

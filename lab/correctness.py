@@ -174,10 +174,14 @@ class CheckResult(Tabular, Case):
         Row and column of that element; None where there is no error at all.
     wrong : int
         Elements whose error exceeds the bound, or that were never written.
+    example : str
+        What that element is and what it should be, in words, if it is wrong.
     guards_intact : bool
         Whether A, B and the memory around all three matrices came out as they went in.
     fault : str
         What the simulator reported, if it stopped the kernel.
+    notes : tuple of str
+        What the simulator noted that is no fault.
     """
 
     kernel: str = ""
@@ -185,8 +189,10 @@ class CheckResult(Tabular, Case):
     worst_ratio: float = 0.0
     worst_at: tuple[int, int] | None = None
     wrong: int = 0
+    example: str = ""
     guards_intact: bool = True
     fault: str = ""
+    notes: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return self.passed
@@ -207,8 +213,9 @@ class CheckResult(Tabular, Case):
         return self.fault or ("wrong values" if self.wrong else "passed" if self.guards_intact else "wrote outside C")
 
     def table(self) -> Table:
-        """Return the verdict as a table of one row."""
-        return _table([self], f"{self.kernel} against float64")
+        """Return the verdict as a table of one row, and an element that is wrong."""
+        table = _table([self], f"{self.kernel} against float64")
+        return dataclasses.replace(table, note="\n".join(filter(None, (table.note, self.example))))
 
 
 @dataclass(frozen=True, repr=False)
@@ -542,13 +549,16 @@ def _callable(kernel: Kernel | str | Callable[..., Any]) -> Callable[..., Any]:
     return kernel
 
 
-def _simulate(launch: Launch, problem: Problem, case: CheckResult, blocks: Sequence[int] | None = None) -> Counts:
-    """Run a launch on the simulator, which faults it for reading what BLAS does not read; return what was counted."""
+def _simulate(
+    launch: Launch, problem: Problem, case: CheckResult, blocks: Sequence[int] | None = None
+) -> tuple[CheckResult, Counts]:
+    """Run a launch on the simulator, which faults it for reading what BLAS does not; return notes and counts."""
     scalars = {"A": problem.alpha, "B": problem.alpha, "C": problem.beta}
     watched = not (blocks or launch.kernel.family.zeroed)  # matrices of which some blocks run are too large for it
     unread = {name for name, factor in scalars.items() if factor == 0 and watched}
     budget = case.budget or min((1 << 16) + 64 * case.M * case.N * (case.K + 1), BUDGET)  # one thread may do it all
-    return simulator.run(launch, problem, blocks=blocks, unwritten=unread, races=case.races, budget=budget).total
+    machine = simulator.run(launch, problem, blocks=blocks, unwritten=unread, races=case.races, budget=budget)
+    return dataclasses.replace(case, notes=tuple(machine.notes)), machine.total
 
 
 def _whole(kernel: Callable[..., Any], case: CheckResult) -> tuple[CheckResult, Counts, Launch | None]:
@@ -572,7 +582,7 @@ def _whole(kernel: Callable[..., Any], case: CheckResult) -> tuple[CheckResult, 
         if isinstance(kernel, Kernel) and not case.on_gpu:
             problem = operands.check(*views, case.alpha, case.beta, types)
             launch = kernel.resolve(problem)
-            counts = _simulate(launch, problem, case)
+            case, counts = _simulate(launch, problem, case)
         else:
             kernel(*views, case.alpha, case.beta)
         got = inside[2].contents()
@@ -603,9 +613,9 @@ def _last_tile(kernel: Kernel, case: CheckResult) -> tuple[CheckResult, Counts, 
         )
         a, b, c = draw(M - rows, N - cols, K, case.seed, types)
         A[rows:], B[:, cols:], C[rows:, cols:] = a, b, c
-        counts = _simulate(launch, problem, case, blocks)
+        case, counts = _simulate(launch, problem, case, blocks)
         got = np.array(C[rows:, cols:])
-    return _verdict(case, got, (a, b, c), types, True), counts, launch
+    return _verdict(case, got, (a, b, c), types, True, (rows, cols)), counts, launch
 
 
 def _make_special(A: np.ndarray, B: np.ndarray, C: np.ndarray, seed: int) -> None:
@@ -677,22 +687,47 @@ def _felt_size(matrix: np.ndarray, types: Types) -> np.ndarray:
 
 
 def _verdict(
-    case: CheckResult, got: np.ndarray, inputs: Sequence[np.ndarray], types: Types, intact: bool
+    case: CheckResult,
+    got: np.ndarray,
+    inputs: Sequence[np.ndarray],
+    types: Types,
+    intact: bool,
+    corner: tuple[int, int] = (0, 0),
 ) -> CheckResult:
-    """Return a case with its result: the element-wise comparison with A, B and C, reduced."""
+    """Return a case with its result: the element-wise comparison with A, B and C, reduced.
+
+    Where these are the last tile alone, `corner` is the row and column of C at which it begins.
+    """
     if not got.size:
         return dataclasses.replace(case, guards_intact=intact)
     ratio = excess(got, *inputs, case.alpha, case.beta, types)
-    if case.beta == 0:
-        ratio[got.view(f"u{got.itemsize}") == GUARD_OF_C[got.itemsize]] = np.inf  # as it was: never written
-    worst = np.unravel_index(np.argmax(ratio), ratio.shape)
+    untouched = (got.view(f"u{got.itemsize}") == GUARD_OF_C[got.itemsize]) & (case.beta == 0)
+    ratio[untouched] = np.inf
+    row, column = worst = tuple(int(at) for at in np.unravel_index(np.argmax(ratio), ratio.shape))
+    at = (corner[0] + row, corner[1] + column)
+    wrong = int(np.count_nonzero(~(ratio <= 1)))
+    example = f"C[{at[0]}, {at[1]}] {_said(got[worst], untouched[worst], case, *inputs, *worst)}" if wrong else ""
     return dataclasses.replace(
         case,
         worst_ratio=float(ratio[worst]),
-        worst_at=(int(worst[0]), int(worst[1])) if ratio[worst] > 0 else None,
-        wrong=int(np.count_nonzero(~(ratio <= 1))),
+        worst_at=at if ratio[worst] > 0 else None,
+        wrong=wrong,
+        example=example,
         guards_intact=intact,
     )
+
+
+def _said(
+    came: np.generic, untouched: bool, case: Case, A: np.ndarray, B: np.ndarray, C: np.ndarray, row: int, column: int
+) -> str:
+    """Return what an element of C is and what it should be, in as few digits, six at least, as tell the two apart."""
+    right = case.beta * float(C[row, column]) if case.beta else 0.0
+    if case.alpha and A.shape[1]:
+        with np.errstate(all="ignore"):
+            right += case.alpha * float(A[row].astype(np.float64) @ B[:, column].astype(np.float64))
+    *few, most = ([f"{number:.{digits}g}" for number in (float(came), right)] for digits in (6, 9, 17))
+    is_, should_be = next((pair for pair in few if pair[0] != pair[1]), most)
+    return f"{'was never written' if untouched else f'is {is_}'} and should be {should_be}."
 
 
 def _table(results: Sequence[CheckResult], title: str) -> Table:
@@ -709,16 +744,25 @@ def _table(results: Sequence[CheckResult], title: str) -> Table:
         )
         for result in results
     ]
-    where = "Run on the GPU" if results[0].on_gpu else "Simulated"
-    bound = f"{where}. The bound is γ(K+2)·(|α||A||B| + |β||C|), element by element."
-    fault = next((result.fault for result in results if result.fault), "")
-    return Table(columns, rows, title, "\n".join(filter(None, (bound, watched(results), fault))))
+    said = [
+        f"{'Run on the GPU' if results[0].on_gpu else 'Simulated'}. "
+        "The bound is γ(K+2)·(|α||A||B| + |β||C|), element by element.",
+        watched(results),
+        *noted(results),
+        *[result.fault for result in results if result.fault][:1],
+    ]
+    return Table(columns, rows, title, "\n".join(filter(None, said)))
 
 
 def watched(results: Sequence[CheckResult]) -> str:
     """Return in how many cases races in global memory were looked for, in words; nothing if in none."""
     count = sum(result.races for result in results)
-    return f"Races in global memory were looked for in {count} of {len(results)} cases." if count else ""
+    return f"Races in global memory were looked for in {count} of {len(results)} cases." * (count > 0)
+
+
+def noted(results: Sequence[CheckResult]) -> list[str]:
+    """Return what the simulator noted, once for each line of a kernel."""
+    return list({note.partition(", block")[0]: note for result in results for note in result.notes}.values())
 
 
 def _inputs(result: CheckResult) -> str:
@@ -726,7 +770,10 @@ def _inputs(result: CheckResult) -> str:
     shifted = [f"{name} shifted by {by}" for name, by in zip("ABC", result.shift, strict=True) if by]
     if len(set(result.shift)) == 1:
         shifted = [f"shifted by {by}" for by in set(result.shift) if by]
-    matrices = shifted + ["special values"] * result.special + ["last tile"] * result.last_tile
-    divided = "{} blocks with a tile each and {} that share".format(*result.division) if result.division else ""
-    setting = f"template arguments {', '.join(map(str, result.setting))}" if result.setting else ""
-    return "; ".join(filter(None, (", ".join(matrices), divided, setting, "global races" * result.races)))
+    said = [
+        ", ".join(shifted + ["special values"] * result.special + ["last tile"] * result.last_tile),
+        "{} blocks with a tile each and {} that share".format(*result.division) if result.division else "",
+        f"template arguments {', '.join(map(str, result.setting))}" if result.setting else "",
+        "global races" * result.races,
+    ]
+    return "; ".join(filter(None, said))

@@ -32,6 +32,7 @@ def diagnosis(kernel: Kernel, failed: CheckResult, launched: bool = False) -> li
     M, N, K = failed.M, failed.N, failed.K
     kind, _, _ = failed.verdict.partition(":")
     said = [f"The case M = {M}, N = {N}, K = {K}, α = {failed.alpha:g}, β = {failed.beta:g}: {kind}"]
+    said += [failed.example] * bool(failed.example)
     if failed.endless:
         return [*said, "No case after it was run. If the loop does end, allow more instructions: --budget."]
     if failed.last_tile:
@@ -56,11 +57,8 @@ def diagnosis(kernel: Kernel, failed: CheckResult, launched: bool = False) -> li
         return [*said, str(fault)]
     wide = [matrix.astype(np.float64) for matrix in (A, B, before)]
     right = failed.alpha * wide[0] @ wide[1] + failed.beta * wide[2]
-    off = ~(np.abs(got - right) <= _near(right, kernel))
-    if not off.any():
+    if (np.abs(got - right) <= _near(right, kernel)).all():
         return [*said, "The result is nearly right: the sums, or what is added, have fewer bits than they should."]
-    row, column = (int(of) for of in np.argwhere(off)[0])
-    said.append(f"C[{row}, {column}] is {got[row, column]:.6g} and should be {right[row, column]:.6g}.")
     return said + list(_likely(kernel, got, right, *wide, failed))
 
 
@@ -144,6 +142,7 @@ def _likely(
     by_columns = (of.alpha * product + of.beta * C.ravel().reshape(N, M).T).T.ravel().reshape(M, N)
     as_columns = (At @ Bt).T.ravel().reshape(M, N)
     guesses = {
+        "The result is nothing but zeros: the sums are not written, or the loop over k does not run.": 0 * right,
         "The result is αAB: β is not used.": of.alpha * product,
         "The result is AB + βC: α is not used.": product + of.beta * C,
         "The result is AB: neither α nor β is used.": product,
@@ -154,7 +153,6 @@ def _likely(
         "The sign of the result is wrong.": -right,
         "The result is 0 where it should be negative, as a ReLU makes it.": np.maximum(right, 0),
         "The result is right, but for its fractions: what is stored is a whole number.": np.trunc(right),
-        "The result is nothing but zeros: the sums are not written, or the loop over k does not run.": 0 * right,
         "The kernel reads its matrices column by column: say layout = column-major.": of.alpha * as_columns
         + of.beta * C,
         "The result is right, but C lies column by column: its rows and columns are exchanged.": by_columns,

@@ -193,6 +193,11 @@ def _ways(reading: Reading) -> Iterator[tuple[str, str]]:
                 yield f"{down} * {across}", block
         if not deep:
             yield from ((f"cdiv({of}, {block})", block) for of in ("M * N", "M * N * 32", "M", "N"))
+    if deep and not high:  # threads along one side of C, blocks along the other one
+        written_out = re.findall(rf"(?:{BLOCK})\s*\.\s*[xy]\s*\*\s*(\d+)\b", body)
+        for block in dict.fromkeys(reading.said.get("block", of) for of in written_out or (*named, *FLAT)):
+            across, down = f"cdiv(N, {block})", f"cdiv(M, {block})"
+            yield from ((grid, block) for grid in (f"({across}, M)", f"(M, {across})", f"({down}, N)", f"(N, {down})"))
 
 
 def _size(kernel: Kernel) -> tuple[int, int, int]:

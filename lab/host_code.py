@@ -3,7 +3,7 @@
 import re
 
 from ptxsim import cuda_source
-from ptxsim.cuda_source import OPENS_NAMESPACE, HostLaunch, blanked, closing
+from ptxsim.cuda_source import OPENS_NAMESPACE, HostLaunch, blanked, closing, signatures
 
 _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b[ \t]*(.*)")
 _ELEMENTS = (
@@ -16,6 +16,11 @@ _CHANGES = re.compile(
     r"(?<![.\w])(\w+)\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--)\s*(\w+)|(\w+)\s*(?:\+\+|--)|[(,=]\s*&\s*(\w+)|>>\s*(\w+)\s*\Z"
 )
 _DECLARES = re.compile(r"\s*(?:for\s*\(\s*)?(?!return\b|else\b)(?:[\w:]+(?:<[^<>]*>)?[\s*&]+)+\w+\s*(?:[=({,]|\Z)")
+_STRUCT = re.compile(r"\bstruct\s*(\w*)\s*\{([^{}]*)\}\s*(\w*)\s*;")
+_MEMBER = re.compile(r"\s*([\w\s:]+?)(\s*\*\s*|\s+)(\w+(?:\s*,\s*\w+)*)\s*")
+_HOLDS = dict.fromkeys(("height", "rows", "nrows", "numrows", "h"), 1)
+_HOLDS |= dict.fromkeys(("width", "cols", "columns", "ncols", "numcols", "w", "stride", "pitch", "ld"), 2)
+_MADE_OF = (("A_", "M_", "K_"), ("B_", "K_", "N_"), ("C_", "M_", "N_"))
 _FLOATING = r"\b\d+\.\d*|\.\d+\b|\b\d+[eE]|\bfloat\b|\bdouble\b"
 
 
@@ -42,6 +47,42 @@ def read(text: str) -> str:
     for plain, old, new, other in _ALIAS.findall(blanked(text)):
         if not re.search(rf"\b(?:typename|class)\s+{old or new}\b", text):
             text = re.sub(rf"(?<!typedef )(?<!using )\b{old or new}\b(?![ \t]*;)", plain or other, text)
+    return text
+
+
+def unpacked(text: str) -> str:
+    """Return a source whose kernel takes a struct for each matrix as one that takes pointers and sizes instead.
+
+    It makes the structs of these, as the Matrix of the CUDA C++ Programming Guide: a pointer to the elements, and rows
+    and columns of whichever names. All lines stay where they are.
+    """
+    code = blanked(text)
+    for before, members, after in _STRUCT.findall(code):
+        found = [_MEMBER.fullmatch(member) for member in members.split(";") if member.strip()]
+        held = {
+            name: 0 if "*" in of[2] else _HOLDS.get(name.replace("_", "").lower())
+            for of in found
+            if of
+            for name in re.split(r"\s*,\s*", of[3])
+        }
+        if not all(found) or None in held.values() or list(held.values()).count(0) != 1:
+            continue
+        kernel = next(
+            (of for of in signatures(text) if [one.type for one in of.arguments] == [after or before] * 3), None
+        )
+        if kernel:
+            names = [one.name for one in kernel.arguments]
+            names = sorted(names) if {*map(str.upper, names)} == {"A", "B", "C"} else names
+            made = [
+                f"{after or before} {name}; " + " ".join(f"{name}.{member} = {of[at]};" for member, at in held.items())
+                for name, of in zip(names, _MADE_OF, strict=True)
+            ]
+            opens = re.compile(rf"\b{kernel.name}\s*\(").search(code, kernel.start).end()
+            closes = closing(code, opens - 1) - 1
+            brace, lines = code.index("{", closes) + 1, "\n" * code.count("\n", opens, closes)
+            element = next(of[1] for of in found if "*" in of[2])
+            taken = f"{element}* A_, {element}* B_, {element}* C_, int M_, int N_, int K_"
+            return f"{text[:opens]}{taken}{lines}{text[closes:brace]} {' '.join(made)}{text[brace:]}"
     return text
 
 

@@ -141,7 +141,7 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
         As `kernel_from` does, but for a launch that is not said.
     """
     path = Path(path)
-    text = host_code.read(own.read(path))
+    text = host_code.unpacked(host_code.read(own.read(path)))
     found = signatures(text)
     named = re.search(r"\bkernel\s*=\s*(\w+)", launch)
     headers = _headers(text, found)
@@ -177,6 +177,11 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
     values = _values(path.name, signature, parameters, said, inside)
     said = {key: text for key, text in said.items() if key in _KEYS}
     names = {name: value for name, value in names.items() if name not in SIZES}  # those of one product in host code
+    declared = [part for one in re.findall(r"\b__constant__\b([^;]*);", blanked(text)) for part in parts(one)]
+    unset = [re.sub(r"\[.*", "", part).split()[-1] for part in declared if "=" not in part]
+    if used := [name for name in unset if re.search(rf"\b{name}\b", signature.body)]:
+        why = "__constant__, and the file itself gives no value. Make it an argument of the kernel."
+        doubts = (*doubts, f"{', '.join(used)}: 0 here, as {why}")
     for meant in _MEANT_SO.finditer(_HEADER.sub(spaces, text)):
         line = text[: meant.start()].count("\n") + 1
         doubts = (*doubts, f"The comment in line {line} is not read, as it does not begin with // launch:")
@@ -328,12 +333,18 @@ def _values(
     if len(declared) > len(numbers) + 1 or any(not one.name or one.type not in kinds for one in declared):
         shown = ", ".join(f"{one.type} {one.name}" for one in declared)
         raise ArgumentError(file, f"template <{shown}>", "whole numbers with names, and one typename at most")
+    if sizes := [str(one) for one in numbers if _MEANT.get(_plain(one.name)) in SIZES]:
+        needs = "a copy of the kernel that takes int M, int N, int K: a template parameter is one number for all sizes"
+        raise ArgumentError(file, f"{', '.join(sizes)} in its template, {AS_IT_IS}", needs)
     known = {"T" if one.type == "typename" else one.name: one for one in declared}
     if len(known) < len(declared):
         raise ArgumentError(file, "a number T beside a typename, which --set calls T", "another name for the number")
     for name in given:
         if name not in known:
-            raise ArgumentError(name, f"a parameter unknown to {file}", f"one of {', '.join(known) or 'none'}")
+            needs = f"one of {', '.join(known) or 'none'}" + ": it is a constant there, so change the file" * (
+                name in names
+            )
+            raise ArgumentError(name, f"a parameter unknown to {file}", needs)
     values: dict[str, int | str] = {}
     for name, one in known.items():
         text = said.get(one.name, one.default)
@@ -376,7 +387,7 @@ def _roles(reading: Reading, said: str) -> tuple[tuple[str, ...], bool]:
     pointers = [one for one in arguments if one.type.endswith("*")]
     for one in arguments:
         if one not in pointers and one.type not in (*SCALARS, _typename(reading.signature)):
-            needs = "a copy of the kernel that takes each number as an argument of its own, such as int M"
+            needs = "a copy of the kernel that takes pointers and numbers as arguments of their own: float* A, int M"
             raise ArgumentError(file, f"{one}, no number, {AS_IT_IS}", needs)
     if said:
         roles = tuple(said.split())

@@ -8,6 +8,7 @@ import dataclasses
 
 from sgemm_tutorial.catalogue import CATALOGUE, find
 from sgemm_tutorial.errors import ArgumentError
+from sgemm_tutorial.families import any_shape, autotuned
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.launch import Family
 
@@ -103,7 +104,7 @@ EVERY = (*VARIANTS, *STEPS, STEP_IN_FP64, *FRAGMENTS, *TENSOR, *HOPPER, *IN_BF16
 COUNTED = tuple(kernel for entry, kernel in _ALL if entry.counted)
 """Variants whose bank conflicts or copies chapters explain, and whose accesses are counted with Nsight Compute."""
 
-FIXED = tuple(kernel for kernel in CATALOGUE if kernel.name not in ("13_autotuned", "22_any_shape"))
+FIXED = tuple(kernel for kernel in CATALOGUE if kernel not in (autotuned.KERNEL, any_shape.KERNEL))
 """The kernels of the catalogue without 13 and 22, whose settings follow the size of a problem."""
 
 UNTIMED = _group("compiled")

@@ -15,6 +15,8 @@ from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.launch import Division, Family, Place
 from sgemm_tutorial.operands import Problem
 
+from .host_code import unpacked
+
 SCALARS = {
     "int": np.int32,
     "unsigned": np.uint32,
@@ -113,8 +115,9 @@ class Written(Family):
         return evaluate(self.rule.shared, {**self.rule.names, **of})
 
     def prepared(self, files: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-        """Return the source without host code."""
-        return prepared(files)
+        """Return the source without host code, its kernel with arguments of its own for what structs hold."""
+        (name, text), *headers = files
+        return prepared(((name, unpacked(text)), *headers))
 
     def grid(self, of: Mapping[str, Any], M: int, N: int, K: int) -> tuple[int, ...]:
         """Return the blocks of a launch along x, y and z."""

@@ -24,7 +24,7 @@ from .memory import Violation, past_alignment, require_aligned
 from .mma import PLACES
 from .progress import bar
 from .ptx import Program, parse
-from .tensor import accumulation_bound, multiply_accumulate
+from .tensor import multiply_accumulate
 from .tensor_map import ALIGNMENT, SWIZZLE, TensorMap
 from .tensor_map import BYTES as MAP_BYTES
 from .tma import swizzled
@@ -55,7 +55,6 @@ __all__ = [
     "TensorMap",
     "UnsupportedInstruction",
     "Violation",
-    "accumulation_bound",
     "bar",
     "by_warp",
     "compile",

@@ -133,6 +133,9 @@ class Batch:
             step(self, lanes)
         except Violation as violation:
             raise self.faults.complete(violation, instruction.line, lanes) from None
+        while self.shared.notes:
+            note = str(self.faults.complete(self.shared.notes.pop(0), instruction.line, None))
+            self.execution.notes.setdefault(instruction.line, note)
 
     def watch(self) -> History:
         """Begin to keep the history of accesses, if that has not begun."""

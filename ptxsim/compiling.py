@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from .cuda_source import device_words, for_device, macros, signatures
 from .errors import ArgumentError, CompileError, Error
-from .host_headers import ALWAYS, HEADERS
+from .host_headers import ALWAYS, GIVEN, HEADERS
 
 ARCHITECTURE = "compute_90a"
 
@@ -25,15 +25,11 @@ LIBRARY = re.compile(
     r'(?m)^[ \t]*#[ \t]*include[ \t]*[<"]((cub|thrust|cutlass|cute|curand)\b[^>"\n]*|(curand)_\w+\.h)[>"]'
 )
 """Headers of libraries, which only the host's code may use here."""
-GIVEN = "nvcc.h"
-"""The name of the text that stands before every source."""
 INTEGER = r"\bu?int(?:8|16|32|64|ptr)_t\b"
 """The integers that nvcc knows in every source, as headers that it includes by itself declare them."""
 OWN_INTEGER = re.compile(rf"\btypedef\b[^;]*{INTEGER}\s*;|\busing\s+{INTEGER}\s*=")
 OPTIONS = ("-w", "--device-int128")
 """The options of NVRTC that let it take what nvcc takes, and leave out warnings, among which one overlooks errors."""
-AS_DEVICE = "-default-device"
-"""The option of NVRTC for functions without an annotation: methods of classes, and constexpr functions."""
 
 NO_INSTANCE = re.compile(r"compute_\w+:\n__nv_name_map")
 """How NVRTC's log begins where the source is right, and the name is not that of a function in it."""
@@ -94,15 +90,14 @@ def compile(
     if not name and len(kernels) != 1:
         raise ArgumentError("name", "none", needs)
     name, files = name or kernels[0].name, ((file, source), *texts.items())
-    for options in (OPTIONS, (*OPTIONS, AS_DEVICE)):
-        try:
-            entry, ptx, _, _ = nvrtc.compiled(prepared(files), name, architecture, options)
-            return Compiled(ptx, entry)
-        except CompileError as error:
-            log = str(error)
-        if AS_DEVICE not in log:
-            break
-    raise ArgumentError("name", repr(name), needs) if NO_INSTANCE.search(log) else _explained(log, files)
+    try:
+        entry, ptx, _, _ = nvrtc.compiled(prepared(files), name, architecture, OPTIONS)
+    except CompileError as error:
+        log = str(error)
+        raise (
+            ArgumentError("name", repr(name), needs) if NO_INSTANCE.search(log) else _explained(log, files)
+        ) from None
+    return Compiled(ptx, entry)
 
 
 def _explained(log: str, files: tuple[tuple[str, str], ...]) -> CompileError:

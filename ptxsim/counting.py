@@ -93,12 +93,14 @@ def sectors(addresses: np.ndarray) -> int:
         Byte address of each lane's access. Accesses are aligned and at most 16 bytes wide, so that each is
         inside one sector. -1 for a lane that takes no part; in each warp one does.
     """
-    sector = _filled(addresses) >> SECTOR.bit_length() - 1
-    before, after = sector[:, :-1], sector[:, 1:]
-    if np.count_nonzero(before > after):
-        sector = np.sort(sector, axis=1)
-        before, after = sector[:, :-1], sector[:, 1:]
-    return len(sector) + int(np.count_nonzero(before != after))
+    sector = (_filled(addresses) >> SECTOR.bit_length() - 1).ravel()
+    falls = sector[:-1] > sector[1:]
+    falls[WARP - 1 :: WARP] = False  # from one warp to the next
+    if np.count_nonzero(falls):
+        sector = np.sort(sector.reshape(-1, WARP), axis=1).ravel()
+    begins = sector[:-1] != sector[1:]
+    begins[WARP - 1 :: WARP] = True
+    return min(sector.size, 1) + int(np.count_nonzero(begins))
 
 
 def wavefronts(addresses: np.ndarray, width: int, kind: str) -> tuple[int, int]:

@@ -117,7 +117,6 @@ def decode(program: Program) -> Code:
         )
     proxies = any(_module(opcode) in (tma, wgmma) for opcode in opcodes)
     clustered = program.cluster > 1 or any(opcode.startswith("barrier.cluster.") for opcode in opcodes)
-    aligned = proxies or clustered or any(opcode.startswith("setmaxnreg.") for opcode in opcodes)
     steps = [decoder.steps(block, proxies or clustered) for block in program.blocks]
     shared = [opcode for opcode in opcodes if opcode.startswith(("ld.shared", "st.shared"))]
     last = [block[-1] for block in program.blocks]
@@ -138,7 +137,7 @@ def decode(program: Program) -> Code:
         warpwise=any(opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.", "stmatrix.")) for opcode in opcodes),
         proxies=proxies,
         clustered=clustered,
-        loop_exits=loop_exits(program) if aligned else None,
+        loop_exits=loop_exits(program) if any(".aligned" in of for of in opcodes) else None,
     )
 
 
@@ -352,6 +351,11 @@ class Decoder:
             target, *sources = instruction.operands
             declared = self._declared(target.name) if isinstance(target, Register) else None
             reject(instruction, len(sources) != 3 or declared not in (DTYPES[kind], DTYPES[f"b{kind[1:]}"]))
+        left, right = ({of: at for at, of in enumerate(dict.fromkeys(i.operands[of] for i in run))} for of in (1, 2))
+        pairs = {(left[i.operands[1]], right[i.operands[2]]): i for i in run}
+        across = 0  # if each left factor meets each right one, how many there are of these
+        if kind == "f32" and len(left) * len(right) == len(pairs) == len(run):
+            across, run = len(right), [pairs[pair] for pair in sorted(pairs)]
         names = [instruction.operands[0].name for instruction in run]
         factors, others, addends = (
             self._together([i.operands[place] for i in run], kind, run[0]) for place in (1, 2, 3)
@@ -366,11 +370,17 @@ class Decoder:
                     batch.do(instruction, step, lanes)
                 return
             sources = [fetch(batch, lanes, width) for fetch in (factors, others, addends)]
+            high = across and at_once // across
+            at_once = high * across or at_once
             for start in range(0, len(run), at_once):
                 these = slice(start, start + at_once)
-                a, b, c = (values[rows[these] if len(rows) else these].reshape(-1) for values, rows in sources)
-                for name, result in zip(names[these], function(a, b, c).reshape(-1, width), strict=True):
-                    batch.registers.write(name, result, lanes)
+                taken = [values[rows[these] if len(rows) else these] for values, rows in sources[2 if high else 0 :]]
+                if high:  # such factors need no copies
+                    left = sources[0][0][start // across :][:high, None]
+                    result = function(left, sources[1][0], taken[0].reshape(-1, across, width))
+                else:
+                    result = function(*(values.reshape(-1) for values in taken))
+                batch.registers.write_all(names[these], result.reshape(-1, width), lanes)
 
         return execute
 
@@ -384,12 +394,18 @@ class Decoder:
         different = {operand: row for row, operand in enumerate(dict.fromkeys(operands))}
         rows = np.array([different[operand] for operand in operands if len(different) < len(operands)], np.int64)
         reads = [self._reader(operand, kind, instruction) for operand in different]
+        named = [of.name for of in different] if all(isinstance(of, Register) for of in different) else []
 
         def fetch(batch: Batch, lanes: Lanes, width: int) -> tuple[np.ndarray, np.ndarray]:
-            values = [read(batch, lanes) for read in reads]
-            if any(value.size != width for value in values):
-                values = [batch.threads.spread(value, lanes) for value in values]
-            return np.concatenate(values, dtype=np.float64).reshape(-1, width), rows
+            values = (
+                batch.registers.read_all(named, DTYPES[kind], lanes, instruction)
+                if named
+                else [read(batch, lanes) for read in reads]
+            )
+            whole = np.concatenate(values, dtype=np.float64)
+            if whole.size < len(values) * width:
+                whole = np.concatenate([batch.threads.spread(value, lanes) for value in values], dtype=np.float64)
+            return whole.reshape(-1, width), rows
 
         return fetch
 
@@ -553,6 +569,7 @@ class Decoder:
             targets = load.operands[0] if isinstance(load.operands[0], tuple) else (load.operands[0],)
             reject(load, len(targets) != count)
             parts.append([(target.name, self._widener(target, dtype, load)) for target in targets])
+        widens = any(widened is not _as_it_is for part in parts for _, widened in part)
         locates = [self._address(load.operands[1], load) for load in group]
         offsets = [load.operands[1].offset for load in group]
         lines = [load.line for load in group]
@@ -564,8 +581,9 @@ class Decoder:
                 behind = [offset - offsets[start] for offset in offsets[these]]
                 loaded = batch.spaces.load("shared", addresses, lanes, dtype, count, behind)
                 targets = [target for part in parts[these] for target in part]
-                for (name, widened), value in zip(targets, loaded, strict=True):
-                    batch.registers.write(name, widened(value), lanes)
+                if widens:
+                    loaded = [widened(value) for (_, widened), value in zip(targets, loaded, strict=True)]
+                batch.registers.write_all([name for name, _ in targets], loaded, lanes)
                 for line, times in Counter(lines[these]).items():  # each takes as many wavefronts, as banks repeat
                     batch.counter.count(line, "shared", "load", addresses, lanes, dtype.itemsize * count, times=times)
 

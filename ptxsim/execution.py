@@ -102,6 +102,8 @@ class Execution:
         The traced blocks' other events, in order.
     tallies : dict of int to Counts
         Memory requests by source line.
+    notes : dict of int to str
+        What threads have done, by source line, that is no fault.
     warps_through, threads_through : list of int
         How many warps and threads have run each basic block.
     """
@@ -120,6 +122,7 @@ class Execution:
     trace: list[Access] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     tallies: defaultdict[int, Counts] = field(default_factory=lambda: defaultdict(Counts))
+    notes: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.warps_through = [0] * len(self.program.blocks)

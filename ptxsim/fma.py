@@ -13,6 +13,8 @@ from fractions import Fraction
 import numpy as np
 
 NAN = np.uint32(0x7FFFFFFF).view(np.float32)  # the only NaN that the GPU's float32 arithmetic returns
+BELOW, TIE = np.uint64(0x1FFFFFFF), np.uint64(0x10000000)
+"""The bits of a float64 that a float32 lacks, and what they are halfway between two of those."""
 SPLIT = 2.0**27 + 1  # cuts a float64 into halves of 26 bits
 LARGE, SMALL = 2.0**970, 2.0**-960
 """Between these sizes nothing in `fma64` overflows or underflows, neither the halves nor the product's error."""
@@ -28,15 +30,14 @@ def fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     product = np.multiply(a, b, dtype=np.float64)
     total = product + c
     result = total.astype(np.float32)
-    doubtful = (total.view(np.uint64) & np.uint64(0x1FFFFFFF)) == np.uint64(0x10000000)
+    spare = product.view(np.uint64) if product.shape == total.shape else None  # quicker than memory not yet in a cache
+    doubtful = np.bitwise_and(total.view(np.uint64), BELOW, out=spare) == TIE
     usual = np.abs(result).min(initial=np.inf) >= 2.0**-125  # nothing is subnormal, nor NaN
     if not usual:
         doubtful |= (np.abs(total) < 2.0**-125) & (total != 0)  # a sum of zero is exact
-    if doubtful.any():
-        where = np.flatnonzero(doubtful)
-        result[where] = round_to_odd(
-            np.broadcast_to(product, total.shape)[where], np.broadcast_to(c, total.shape)[where].astype(np.float64)
-        )
+    if np.count_nonzero(doubtful):
+        a, b, c = (np.broadcast_to(of, total.shape)[doubtful].astype(np.float64) for of in (a, b, c))
+        result[doubtful] = round_to_odd(a * b, c)
     return result if usual else canonical(result)
 
 

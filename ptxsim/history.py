@@ -20,10 +20,13 @@ import numpy as np
 
 from .lanes import Threads
 from .limits import WARP
-from .memory import OF_WARP, SEVERAL, Buffer, SharedMemory, Violation
+from .memory import INTERVAL, OF_WARP, SEVERAL, Buffer, SharedMemory, Violation
 
-MARK = np.dtype([(name, np.int32) for name in ("lane", "epoch", "line", "strong")])
-"""The last write, or a read: its lane plus one, its warp's next release, its line, and 1 if it was strong."""
+MARK = np.dtype([(name, np.int32) for name in ("lane", "epoch", "line", "strong", "interval")])
+"""The last write, or a read: its lane plus one, its warp's next release, its line, and 1 if it was strong.
+
+In shared memory also how many barriers its block had passed.
+"""
 WIDTHS = {"cta": 1, "cluster": 2}
 """How many of block, cluster and grid knowledge of a scope is for; of other scopes, all three."""
 
@@ -66,11 +69,15 @@ class History:
         self.marks: dict[str, dict[str, np.ndarray]] = {}
         self.line, self.order, self.scope = 0, "", ""
         if shared:
-            self.shared = shared
-            shared.apart()
-            shared.watches.append(self)
-            shared.ordered, shared.told = self.ordered, self.told
-            self.marks[""] = {did: np.zeros(len(shared.wrote), MARK) for did in ("wrote", "read")}
+            self.observe(shared)
+            shared.ordered = self.ordered
+
+    def observe(self, shared: SharedMemory) -> None:
+        """Remember accesses to shared memory, so that messages name their lines."""
+        self.shared, shared.told = shared, self.told
+        shared.apart()
+        shared.watches.append(self)
+        self.marks[""] = {did: np.zeros(len(shared.wrote), MARK) for did in ("wrote", "read")}
 
     @contextmanager
     def strong(self, order: str, scope: str) -> Iterator[None]:
@@ -121,8 +128,9 @@ class History:
         who = self._who({"lane": lane + 1, "line": self.line}, "writes something else there")
         return f"writes {name} at byte {byte} just when {who}"
 
-    def _mark(self, marks: np.ndarray, granules: np.ndarray, lanes: np.ndarray) -> None:
+    def _mark(self, marks: np.ndarray, granules: np.ndarray, lanes: np.ndarray, interval: np.ndarray | int = 0) -> None:
         made = np.empty(granules.shape, MARK)
+        made["interval"] = interval
         made["lane"], made["epoch"] = lanes + 1, self.epoch[self.warp[lanes]]
         made["line"], made["strong"] = self.line, bool(self.order)
         marks[granules] = made
@@ -142,7 +150,7 @@ class History:
     def _watch(self, did: str, offsets: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int) -> None:
         granules = self.shared.granules(offsets, width)
         lanes = np.broadcast_to(block * self.threads.per_block + thread % OF_WARP, granules.shape)
-        self._mark(self.marks[""][did], granules, lanes)
+        self._mark(self.marks[""][did], granules, lanes, self.shared.interval[block])
 
     def ordered(self, did: str, granules: np.ndarray, before: np.ndarray, stamps: np.ndarray) -> np.ndarray:
         """Return where the present accesses to shared memory know of those before, or may meet them."""
@@ -152,10 +160,11 @@ class History:
         other = self.warp[was["lane"] - 1] != self.warp[own]
         return (was["lane"] > 0) & (other | bool(self.order)) & self._known(was, own)
 
-    def told(self, did: str, granule: int) -> str:
-        """Return words for the line of an access to shared memory."""
-        line = int(self.marks[""][did][granule]["line"])
-        return f" in line {line}" if line else ""
+    def told(self, did: str, granule: int, stamp: int) -> str:
+        """Return words for the line of an access to shared memory that left a stamp; none if a copy has left it."""
+        was, who = self.marks[""][did][granule], stamp & SEVERAL
+        same = who & OF_WARP or (was["lane"] - 1) % self.threads.per_block == who
+        return f" in line {was['line']}" if same and was["interval"] == stamp >> INTERVAL else ""
 
     def meet(self, lanes: np.ndarray, party: np.ndarray) -> None:
         """Let the warps of each party know of all that they have done; `party` is a number per lane of the batch."""

@@ -6,6 +6,8 @@ NVRTC has no headers of the host's C and C++ libraries. Kernels include them for
 
 import re
 
+GIVEN = "nvcc.h"
+"""The name of the text that stands before every source that is prepared for NVRTC."""
 INTEGERS = "".join(
     f"typedef {sign}{kind} {'u' * bool(sign)}int{bits}_t;\n"
     for bits, kind in ((8, "char"), (16, "short"), (32, "int"), (64, "long long"))

@@ -4,7 +4,7 @@ import copy
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +17,7 @@ from .counting import Counts, added_up
 from .decode import decode
 from .errors import ArgumentError, SimulationFault
 from .execution import Execution
+from .history import History
 from .lanes import Threads
 from .limits import WARP
 from .memory import GlobalMemory
@@ -77,7 +78,8 @@ class Run:
     events : list of Event
         The traced blocks' other events, in order.
     findings : list of str
-        How results differ in other orders of execution, which need not be a mistake.
+        What need not be a mistake: stores of one value by several threads that nothing orders, and how results differ
+        in other orders of execution.
     """
 
     name: str
@@ -167,16 +169,18 @@ def run(
     before = copy.deepcopy(given) if orders or doubtful else given
     try:
         machine.run(grid, blocks, progress)
+        doubtful = doubtful and bool(machine.notes)
     except SimulationFault as fault:
         if not doubtful or fault.kind != "race":
             raise
+    if doubtful:
         for arrays, old in zip(map(_arrays, given), map(_arrays, before), strict=True):
             for name_of, array in arrays.items():
                 if array.flags.writeable:
                     array[...] = old[name_of]
         machine = Machine(program, name, block, arguments, fresh, trace, budget, variables, True)
         machine.run(grid, blocks, progress)  # the history knows what else than barriers orders accesses
-    execution, findings = machine.execution, []
+    execution, findings = machine.execution, machine.notes
     for order in [*ORDERS, *(f"random order {seed}" for seed in range(orders))][:orders]:
         there, these = copy.deepcopy(before)
         other = Machine(program, name, block, there, fresh, (), budget, these, True, order)
@@ -377,6 +381,11 @@ class Machine:
         return self.execution.events
 
     @property
+    def notes(self) -> list[str]:
+        """What threads have done that is no fault, in words, once for each source line."""
+        return list(self.execution.notes.values())
+
+    @property
     def total(self) -> Counts:
         """The sum of the counts of all lines."""
         return added_up(self.counts().values())
@@ -397,8 +406,29 @@ class Machine:
                 for batch in bar(list(self._batches(shape, only)), show=progress, unit="batch"):
                     Scheduler(Batch(self.execution, batch, shape)).run()
         except SimulationFault as fault:
+            fault = self._again(fault, shape)
             fault.trace, fault.events = self.trace, self.events
-            raise
+            raise fault from None
+
+    def _again(self, fault: SimulationFault, grid: tuple[int, int, int]) -> SimulationFault:
+        """Return a race in shared memory as its cluster alone makes it again, with the line of the other access.
+
+        It is the same fault if that is none, or known. Memory is as the fault has left it.
+        """
+        code, cluster = self.execution.code, self.execution.program.cluster
+        if fault.kind != "race" or ((self.execution.careful or code.flags) and not code.proxies):
+            return fault
+        blocks = fault.block // cluster * cluster + np.arange(cluster, dtype=np.int64)
+        batch = Batch(replace(self.execution, traced=frozenset(), order=None), blocks, grid)
+        batch.history = batch.history or History(batch.threads, code.finest, None, cluster)
+        batch.history.observe(batch.shared)
+        try:
+            with np.errstate(all="ignore"):
+                Scheduler(batch).run()
+        except SimulationFault as again:
+            if (again.kind, again.line, again.thread) == (fault.kind, fault.line, fault.thread):
+                return again
+        return fault
 
     def _batches(self, grid: tuple[int, int, int], only: Collection[int] | None) -> Iterator[np.ndarray]:
         """Yield the linear indices of the blocks to run together."""

@@ -25,6 +25,7 @@ WARP_INTERVAL, INTERVAL = 11, 32  # the lowest bits of a stamp's barrier counts;
 ARRAYS = 1 << 40  # the address of the first array in global memory, and the distance between arrays
 RANK = 24  # the lowest bit of the block's rank in an address of a cluster's shared memory, as in ptxas's code
 SHARED_WINDOW = 0x20_8000_0000  # the first generic address of shared memory, far below those of the arrays
+BYTE = np.dtype(np.uint8)
 WIDEST = np.dtype(np.complex128)  # 16 bytes, to load as one element where it doesn't matter what they are
 LOCAL_WINDOW = 0x30_0000_0000  # that of local memory
 
@@ -150,7 +151,7 @@ class GlobalMemory:
         for buffer, lanes, offsets in self.locate(addresses, width):
             self._require_written(buffer, lanes, offsets, width)
             elements, first = buffer.elements(dtype), buffer.first(offsets, dtype)
-            parts.append((lanes, [elements[first + i] for i in range(count)]))
+            parts.append((lanes, [elements[first + i if i else first] for i in range(count)]))
         if parts[0][0] is None:
             return parts[0][1]
         values = [np.empty(addresses.size, dtype) for _ in range(count)]
@@ -218,6 +219,7 @@ class SharedMemory:
     ``interval << INTERVAL | warp's interval << WARP_INTERVAL | thread``. A block's interval increases at each barrier
     of the block, and a warp's at each barrier of the warp. Two accesses by different threads in the same interval of
     their block, at least one of them a write, are a race, unless both threads are in one warp and its intervals differ.
+    Two writes of the same value are noted, and are no fault.
     Where an asynchronous copy is in flight, the last write is ``-1 - thread``. As long as all blocks do the same, which
     most do to their end, the first block's shadows stand for all blocks, and no other block is checked.
 
@@ -266,8 +268,10 @@ class SharedMemory:
         self.ordered: Callable[[str, np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None
         """A function of "wrote" or "read", granules, the stamps on them and those of the present accesses. It returns
         where something other than a barrier of the block or the warp orders the two."""
-        self.told: Callable[[str, int], str] = lambda did, granule: ""
-        """A function of "wrote" or "read" and a granule that returns words for the line where that was."""
+        self.told: Callable[[str, int, int], str] = lambda did, granule, stamp: ""
+        """A function of "wrote" or "read", a granule and its stamp that returns words for the line where that was."""
+        self.notes: list[Violation] = []
+        """What present stores do that is no fault: each names its lane of the batch."""
 
     def load(
         self,
@@ -304,30 +308,32 @@ class SharedMemory:
         kept = self.read[granule]
         overlapping = kept != stamp  # several lanes of this access read the same granule
         if np.count_nonzero(overlapping):
-            where = granule[overlapping]
-            both = self._both(kept[overlapping], np.broadcast_to(stamp, kept.shape)[overlapping])
-            self.read[where] = both
-            if self.warpwise:  # of several stamps on one granule, the widest must stay
-                widest = both & SEVERAL == SEVERAL
-                self.read[where[widest]] = both[widest]
+            self._share(self.read, granule, kept, stamp, overlapping)
         elements, first = self.data.view(dtype), self._everywhere(offsets, dtype)
-        places = [place // dtype.itemsize + i for place in behind for i in range(count)]
-        return [elements[first + place] for place in places]
+        places = np.array([place // dtype.itemsize + i for place in behind for i in range(count)], np.int64)
+        return list(elements[first + places[:, None]])
 
     def store(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, values: list[np.ndarray]) -> None:
         """Store one element per lane and value; the values' dtype gives the width."""
-        dtype = values[0].dtype
-        width = dtype.itemsize * len(values)
+        width = values[0].dtype.itemsize * len(values)
         addresses, offsets, block, thread = self._reached(addresses, block, thread, width)
         granule, stamp = self.granules(offsets, width), self._stamps(block, thread)
-        self._require_free(granule, stamp, addresses, "writes")
+        before, lanes = self.wrote[granule], (offsets, addresses, block, thread)
+        if lowest(before) < 0:
+            self._require_landed(before, addresses, "writes")
+        if (race := self._races(granule, before, stamp, "wrote")) is not None:
+            self._require_equal(race, granule, before, lanes, values)
+        self._require_same(granule, self.read[granule], stamp, addresses, "writes", "read")
         for watch in self.watches:
             watch.stored(offsets, addresses, block, thread, width)
         self.wrote[granule] = stamp
-        kept = self.wrote[granule]
-        if np.count_nonzero(kept != stamp):  # several lanes of this access write the same granule
-            self._require_same(granule, kept, stamp, addresses, "writes", "wrote")
+        kept = self.wrote[granule] if race is None else np.where(race, before, self.wrote[granule])
+        overlaps = np.count_nonzero(kept != stamp)  # several lanes of this access write the same granule
+        race = self._races(granule, kept, stamp, "wrote") if overlaps else None
         self._put(offsets, values)
+        if race is not None:
+            self._require_equal(race, granule, kept, lanes, values)
+            self._share(self.wrote, granule, kept, stamp, race)
 
     def depart(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int) -> None:
         """Reserve the `width` bytes at each lane's address for a copy, until it lands."""
@@ -516,19 +522,63 @@ class SharedMemory:
         self, granule: np.ndarray, before: np.ndarray, stamp: np.ndarray, addresses: np.ndarray, does: str, did: str
     ) -> None:
         """Raise Violation where another thread's stamp is there and no barrier lies between."""
+        if (race := self._races(granule, before, stamp, did)) is not None:
+            raise Violation("race", *self._meeting(race, granule, before, addresses, does, did))
+
+    def _races(self, granule: np.ndarray, before: np.ndarray, stamp: np.ndarray, did: str) -> np.ndarray | None:
+        """Return where another thread's stamp is there and no barrier lies between, None if nowhere."""
         if self._past(before, stamp):
-            return
+            return None
         race = self._unordered(before, stamp)
         if self.ordered and np.count_nonzero(race):
             race[race] = ~self.ordered(did, granule[race], before[race], np.broadcast_to(stamp, race.shape)[race])
-        if np.count_nonzero(race):
-            first = np.flatnonzero(race)[0]
-            lane, other = first % addresses.size, int(before.flat[first]) & SEVERAL
-            who = f"warp {other % OF_WARP // WARP}" if other & OF_WARP else f"thread {self.thread_name(other)}"
-            who = "several threads" if other == SEVERAL else who
-            told = self.told(did, int(granule.flat[first]))
-            detail = f"{does} {self.name(int(addresses[lane]))}, which {who} {did}{told} since the last barrier"
-            raise Violation("race", lane, detail)
+        return race if np.count_nonzero(race) else None
+
+    def _meeting(
+        self, race: np.ndarray, granule: np.ndarray, before: np.ndarray, addresses: np.ndarray, does: str, did: str
+    ) -> tuple[int, str]:
+        """Return the first lane of a race, and words for it and for whoever left the stamp before."""
+        first = int(np.flatnonzero(race)[0])
+        lane, other = first % addresses.size, int(before.flat[first]) & SEVERAL
+        who = f"warp {other % OF_WARP // WARP}" if other & OF_WARP else f"thread {self.thread_name(other)}"
+        who = "several threads" if other == SEVERAL else who
+        told = self.told(did, int(granule.flat[first]), int(before.flat[first]))
+        return lane, f"{does} {self.name(int(addresses[lane]))}, which {who} {did}{told} since the last barrier"
+
+    def _require_equal(
+        self,
+        race: np.ndarray,
+        granule: np.ndarray,
+        before: np.ndarray,
+        lanes: tuple[np.ndarray, ...],
+        values: list[np.ndarray],
+    ) -> None:
+        """Raise Violation where racing stores bring other values than memory has, in any block; else make a note.
+
+        `lanes` are the offsets, addresses, blocks and threads of those that store.
+        """
+        offsets, addresses, block, thread = lanes
+        places, rows = self._everywhere(offsets, BYTE), race.size // offsets.size
+        stored = np.stack([np.broadcast_to(value, places.shape) for value in values], axis=-1).view(BYTE)
+        equal = stored == self.data[places[:, None] + np.arange(stored.shape[1], dtype=np.int64)]
+        equal = equal.reshape(-1, offsets.size, rows, stored.shape[1] // rows).all(axis=3).swapaxes(1, 2)
+        differ = race & ~equal.reshape(-1, *race.shape)
+        for where in np.flatnonzero(differ)[:1] // race.size:
+            first, detail = self._meeting(differ[where], granule, before, addresses, "writes", "wrote")
+            raise Violation("race", first + where * offsets.size, detail)
+        first, detail = self._meeting(race, granule, before, addresses, "writes", "wrote")
+        detail += ", the same value: no fault, but nothing orders the two"
+        self.notes.append(Violation("note", block[first] * self.threads + thread[first] % OF_WARP, detail))
+
+    def _share(
+        self, shadow: np.ndarray, granule: np.ndarray, kept: np.ndarray, stamp: np.ndarray, part: np.ndarray
+    ) -> None:
+        """Give this part of the granules stamps that stand for the threads of two stamps each."""
+        where, both = granule[part], self._both(kept[part], np.broadcast_to(stamp, kept.shape)[part])
+        shadow[where] = both
+        if self.warpwise:  # of several stamps on one granule, the widest must stay
+            widest = both & SEVERAL == SEVERAL
+            shadow[where[widest]] = both[widest]
 
 
 def _of_one_warp(before: np.ndarray, stamp: np.ndarray) -> np.ndarray:

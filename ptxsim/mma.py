@@ -146,7 +146,7 @@ def _load(instruction: Instruction, address: Callable, count: int, transposed: b
         for i, register in enumerate(targets):
             batch.registers.write(register.name, held[:, i].ravel(), lanes)
 
-    return of_whole_warps(execute)
+    return of_whole_warps(execute, "ldmatrix")
 
 
 def _store(instruction: Instruction, reader: Callable, address: Callable, count: int, transposed: bool) -> Step:
@@ -169,7 +169,7 @@ def _store(instruction: Instruction, reader: Callable, address: Callable, count:
         batch.counter.count(line, "shared", "store", addresses, who, ROW)
         batch.tracer.access(line, "shared", "store", addresses, who, ROW)
 
-    return of_whole_warps(execute)
+    return of_whole_warps(execute, "stmatrix")
 
 
 def _rows(batch: Batch, lanes: Lanes, locate: Callable, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -252,7 +252,7 @@ def products(run: list[Instruction], reader: Callable) -> Step:
             for register, element in zip(target, values, strict=True):
                 batch.registers.write(register.name, element, lanes)
 
-    return of_whole_warps(execute)
+    return of_whole_warps(execute, "mma")
 
 
 def _order(name: str, kind: Kind, shape: tuple[int, int]) -> np.ndarray:

@@ -18,6 +18,7 @@ from cupy.cuda import nvrtc
 
 from .cache import cached, kept
 from .errors import ArgumentError, CompileError
+from .host_headers import GIVEN
 
 INCLUDE = re.compile(r'(?m)^(\s*#\s*include\s*)"([^"\n]+)"')
 LIBRARY = "cupy/_core/include/cupy/_cccl/libcudacxx"
@@ -36,6 +37,9 @@ WHEELS = {
 """The packages that bring headers, by the version of CUDA, and the folder of the headers in each package."""
 OPTIONS = ("-std=c++17", "-lineinfo", "--ptxas-options=-v", "--no-cache")
 """The options of every compilation. Without ``--no-cache``, a driver would keep results and leave out their logs."""
+AS_DEVICE = "-default-device"
+"""The option for functions without an annotation: methods of classes, generic lambdas, and constexpr functions. nvcc
+takes them, so that a prepared source, which has no code of the host, may need it."""
 
 
 def compiled(
@@ -79,6 +83,8 @@ def compiled(
         try:
             return _nvrtc(files, expression, (f"-arch={architecture}", *OPTIONS, *options, *_headers()))
         except CompileError as error:  # it would be the same the next time
+            if AS_DEVICE in str(error) and AS_DEVICE not in options and GIVEN in dict(files):
+                return compiled(files, expression, architecture, (*options, AS_DEVICE))
             return (str(error),)
 
     made = cached(key(architecture), make)

@@ -1,6 +1,7 @@
 """Sends loads and stores to the memory that their state space names, and generic ones to that of their addresses."""
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -58,14 +59,11 @@ class AddressSpaces:
         self.window = (threads.block % shared.cluster).astype(np.uint64) << np.uint64(RANK)
         self.history: History | None = None
         self.changes = 0
-        self._distributed: DistributedShared | None = None
 
-    @property
+    @cached_property
     def distributed(self) -> DistributedShared:
         """The other blocks' shared memories; made at the first access, as watching them costs time."""
-        if self._distributed is None:
-            self._distributed = DistributedShared(self.shared, self.barriers)
-        return self._distributed
+        return DistributedShared(self.shared, self.barriers)
 
     def load(
         self,

@@ -78,7 +78,7 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
         return _proxy_fence if opcode.startswith("fence.proxy") else _init_fence
     if REGISTERS.fullmatch(opcode) and len(operands) == 1 and isinstance(operands[0], Immediate):
         reject(instruction, operands[0].value % 8 or not 24 <= operands[0].value <= 256)
-        return of_whole_warps(lambda batch, lanes: None, converged="setmaxnreg")
+        return of_whole_warps(lambda batch, lanes: None, "setmaxnreg")
     if (PREFETCH.fullmatch(opcode) and len(operands) == 1) or (opcode in GRIDS and not operands):
         return None
     if WAIT.fullmatch(opcode) and len(operands) == 3 and isinstance(operands[0], Register) and not instruction.guard:

@@ -48,7 +48,6 @@ LEAST_TOP = -133  # the exponent to which summands are aligned if none has a lar
 MODEST = 40  # the largest exponent of factors that may be multiplied in float32
 TOGETHER = 1 << 16  # products to compute as one array: more would not fit the caches
 KEPT = np.int64(-(1 << 29))  # masks the bits that float32 has of a float64, rounded towards zero
-UNIT_ROUNDOFF = 2.0**-23  # of float32 when it is truncated
 
 TRANSFER = re.compile(
     r"wmma\.(load|store)\.([abcd])\.sync\.aligned\.(row|col)\.m16n16k16(?:\.(global|shared))?\.(b?f16|f32)"
@@ -122,7 +121,7 @@ def multiply_accumulate(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarr
     behind the point; a product's exponent is the sum of its factors' exponents, and the least is -133. Their sum is
     exact, and is truncated to float32, or infinite beyond its range: F. A. Khattak and M. Mikaitis, "Accurate Models of
     NVIDIA Tensor Cores", arXiv:2512.07004, 2025; P. Xie et al., "MMA-Sim", arXiv:2511.10909, 2025. NVIDIA documents
-    none of this, and other GPUs add fewer products at once or truncate elsewhere; see `accumulation_bound`. Checksums
+    none of this, and other GPUs add fewer products at once or truncate elsewhere. Checksums
     recorded on Hopper confirm it bit by bit.
 
     Parameters
@@ -244,36 +243,6 @@ def _sums(a: Factors, b: Factors, c: np.ndarray) -> np.ndarray:
     return result
 
 
-def accumulation_bound(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """Return a bound on the error of a matrix product on tensor cores, which also bounds how far two GPUs differ.
-
-    "Parallel Thread Execution ISA", "wmma.mma", promises products and sums of at least single precision, and leaves
-    order and rounding open. M. Fasi, N. J. Higham, M. Mikaitis and S. Pranesh, "Numerical behavior of NVIDIA tensor
-    cores", PeerJ Computer Science 7:e330, 2021, found by experiment: the terms of a block, which are a few products and
-    the sum so far, are aligned to the largest and truncated behind at least 23 bits, and so is their sum. A block of t
-    terms then loses less than t·2⁻²³ of Σ|a||b|: t − 1 terms by their alignment, and their sum. Over all blocks t adds
-    up to at most 2K, with blocks of one product each. So the error is at most γ(2K) Σ|a||b|, where
-    γ(n) = n·u / (1 − n·u) and u = 2⁻²³ (N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., SIAM
-    2002, §3.1). The bound returned is for 3K, since `multiply_accumulate`, with blocks of 17 terms and two more bits,
-    loses at most another K. PTX also leaves open how factors below their type's normal range are handled; here they
-    count as the least normal number, 2⁻¹⁴ for float16, to whose exponent they are aligned.
-
-    Parameters
-    ----------
-    A, B : array of float16, or of a type with float32's exponents; shapes (M, K) and (K, N)
-        Finite.
-
-    Returns
-    -------
-    array of float64, shape (M, N)
-        The bound for the sums themselves, before α and β, as long as nothing overflows.
-    """
-    nu = 3 * A.shape[1] * UNIT_ROUNDOFF
-    least = 2.0 ** LEAST_EXPONENT.get(A.dtype, LEAST_EXPONENT[np.dtype(np.float32)])
-    sizes = [np.where(X == 0, 0.0, np.maximum(np.abs(X.astype(np.float64)), least)) for X in (A, B)]
-    return nu / (1 - nu) * (sizes[0] @ sizes[1])
-
-
 def _exponents(x: np.ndarray, least: int) -> np.ndarray:
     """Return the exponents of float32: at least `least` except for 0, and `INFINITE` for infinity and NaN."""
     exponents = (x.view(np.uint32) << 1 >> 24).astype(np.int16)
@@ -373,7 +342,7 @@ def _transfer(
             for register, value in zip(held_in, [*values.T] * (len(held_in) // values.shape[1]), strict=True):
                 batch.registers.write(register.name, np.ascontiguousarray(value), lanes)
 
-    return of_whole_warps(execute)
+    return of_whole_warps(execute, "wmma")
 
 
 def _multiply(
@@ -414,7 +383,7 @@ def _multiply(
         for register, element in zip(d, elements.T, strict=True):
             batch.registers.write(register.name, np.ascontiguousarray(element), lanes)
 
-    return of_whole_warps(execute)
+    return of_whole_warps(execute, "wmma")
 
 
 def parts(operand: Operand, count: int, instruction: Instruction) -> tuple[Operand, ...]:

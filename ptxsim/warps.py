@@ -1,12 +1,13 @@
 """Checks that all lanes of a warp take part in the instructions that PTX has them execute together.
 
-Two things are checked. All lanes of the warp must be there; and for the ``.aligned`` forms of ``wgmma``, ``setmaxnreg``
-and ``barrier.cluster``, they must also be converged. PTX does not promise that lanes which parted come together again
-before a ``bar.warp.sync`` or another barrier. So a warp has parted here when only some of its lanes run an iteration of
-a loop, or wait for an mbarrier, even if this simulator would bring them together. An ``if`` whose arms have no loop and
-no wait is not reported: compilers join the lanes right behind it, and every kernel that elects a lane relies on it.
+Two things are checked. All lanes of the warp must be there; and for ``.aligned`` forms, such as those of ``mma``,
+``ldmatrix``, ``wgmma`` and ``barrier.cluster``, they must also be converged. PTX does not promise that lanes which
+parted come together again before a ``bar.warp.sync`` or another barrier. So a warp has parted here when only some of
+its lanes run an iteration of a loop, or wait for an mbarrier, even if this simulator would bring them together. An
+``if`` whose arms have no loop and no wait is not reported: compilers join the lanes right behind it, and every kernel
+that elects a lane relies on it.
 
-Semantics: NVIDIA, "Parallel Thread Execution ISA", "wgmma", "setmaxnreg", "barrier.cluster".
+Semantics: NVIDIA, "Parallel Thread Execution ISA", "mma", "ldmatrix", "wgmma", "setmaxnreg", "barrier.cluster".
 """
 
 from typing import Any
@@ -63,6 +64,8 @@ class Convergence:
 
     def require(self, lanes: Lanes, what: str) -> None:
         """Raise Violation where a warp of the active lanes has parted and nothing has brought it together since."""
+        if not self.reasons:
+            return
         why = self.threads.pick(self.why, lanes)
         refuse(
             "divergence",
@@ -79,30 +82,17 @@ class Convergence:
         return (np.bincount(warp, minlength=len(self.sizes)) != self.sizes)[warp]
 
 
-def require_whole(batch: Any, lanes: Lanes) -> None:
-    """Raise Violation unless every warp is here with all its lanes."""
-    threads = batch.threads
-    if not threads.whole(lanes):
-        warp = (threads.pick(threads.slot, lanes) // WARP).astype(np.intp)
-        lonely = np.bincount(warp)[warp] < WARP
-        refuse("divergence", lonely, "does without all of its warp what 32 lanes must do together")
-    batch.join(lanes)
-
-
-def of_whole_warps(act: Step, converged: str = "") -> Step:
-    """Return the step that first requires whole warps.
-
-    Parameters
-    ----------
-    act : Step
-    converged : str
-        The name of what the lanes do, if they must be converged too.
-    """
+def of_whole_warps(act: Step, name: str) -> Step:
+    """Return the step that first requires whole and converged warps; `name` is the instruction's, for messages."""
 
     def execute(batch: Any, lanes: Lanes) -> None:
-        if converged and batch.convergence:
-            batch.convergence.require(lanes, converged)
-        require_whole(batch, lanes)
+        batch.convergence.require(lanes, name)
+        threads = batch.threads
+        if not threads.whole(lanes):
+            warp = (threads.pick(threads.slot, lanes) // WARP).astype(np.intp)
+            lonely = np.bincount(warp)[warp] < WARP
+            refuse("divergence", lonely, "does without all of its warp what 32 lanes must do together")
+        batch.join(lanes)
         act(batch, lanes)
 
     return execute

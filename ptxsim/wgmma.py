@@ -66,11 +66,11 @@ def step(instruction: Instruction, reader: Callable, _address: Callable) -> Step
     opcode, operands = instruction.opcode, instruction.operands
     reject(instruction, instruction.guard)
     if opcode == FENCE and not operands:
-        return of_whole_warps(_fence, converged="wgmma")
+        return of_whole_warps(_fence, "wgmma")
     if opcode == COMMIT and not operands:
-        return of_whole_warps(partial(_commit, instruction.line), converged="wgmma")
+        return of_whole_warps(partial(_commit, instruction.line), "wgmma")
     if opcode == WAIT and len(operands) == 1 and isinstance(operands[0], Immediate) and operands[0].value >= 0:
-        return of_whole_warps(partial(_wait, instruction.line, operands[0].value), converged="wgmma")
+        return of_whole_warps(partial(_wait, instruction.line, operands[0].value), "wgmma")
     match = MULTIPLY.fullmatch(opcode)
     if match and int(match[1]) in range(8, 257, 8) and match.groups()[1:] in KINDS and len(operands) >= 6:
         return _multiply(instruction, reader, int(match[1]), KINDS[match.groups()[1:]])
@@ -159,7 +159,7 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Ki
         first = batch.threads.spread(descriptors[0](batch, lanes), lanes)
         batch.tracer.event(line, "multiply", lanes, (first & np.uint64(0x3FFF)) << np.uint64(4))
 
-    return of_whole_warps(execute, converged="wgmma")
+    return of_whole_warps(execute, "wgmma")
 
 
 def _addresses(

@@ -13,8 +13,8 @@ from .kernel import Kernel
 from .operands import FP32, IN_CUDA, SPLIT, Types, named_in_cuda, sized
 
 SUFFIX = ".cu"
-FILES = (SUFFIX, ".cuh")
-"""Endings of a name that is a file's: a kernel's, or a header's, which `kernel_from` refuses."""
+FILES = (SUFFIX, ".cuh", ".ptx")
+"""Endings of a name that is a file's: a kernel's, or a header's or PTX, which `kernel_from` refuses."""
 
 COPIED = (
     autotuned.STREAM_K,
@@ -68,7 +68,7 @@ def read(path: Path) -> str:
         Its name is no CUDA file's, or it cannot be read.
     """
     if path.suffix != SUFFIX:
-        raise ArgumentError("path", str(path), f"a CUDA file whose name ends in {SUFFIX}: rename a header")
+        raise ArgumentError("path", str(path), f"a CUDA file, {SUFFIX}: rename a header; python -m ptxsim runs PTX")
     return paths.read(path)
 
 

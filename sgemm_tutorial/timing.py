@@ -63,9 +63,9 @@ class Timing:
     watts: tuple[float | None, ...] = ()
 
     @property
-    def summary(self) -> dict[str, float]:
+    def percentiles(self) -> dict[str, float]:
         """Median, 10th and 90th percentile by the names that recordings have for them: ms, ms_p10 and ms_p90."""
-        return summary(self.samples)
+        return percentiles(self.samples)
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def watch() -> tuple[int | None, float | None]:
     return None, None
 
 
-def summary(samples: Sequence[float], name: str = "ms") -> dict[str, float]:
+def percentiles(samples: Sequence[float], name: str = "ms") -> dict[str, float]:
     """Return the median, the 10th and the 90th percentile, as fields of that name."""
     low, middle, high = np.percentile(samples, (10, 50, 90))
     return {name: float(middle), f"{name}_p10": float(low), f"{name}_p90": float(high)}

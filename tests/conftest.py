@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures, the order of the files, and a summary of memory, for all tests."""
 
 import atexit
 import gc
@@ -9,15 +9,18 @@ import tempfile
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is imported: threads would wait, not help
+os.environ.pop(
+    "COLUMNS", None
+)  # readline sets it for the processes that pytest starts, and tables would take its width
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
 
 from lab.correctness import IN_MEMORY
 
 from . import heap, shared_runs
 
 LONGEST = (
+    "tests/book/test_cards.py",
     "tests/book/test_book.py",
     "tests/lab/experiments/test_recordings.py",
     "tests/tools/test_mutants.py",
@@ -44,11 +47,10 @@ LONGEST = (
     "tests/test_installing.py",
     "tests/tools/test_live.py",
     "tests/tools/test_compiled.py",
-    "tests/book/test_cards.py",
 )
 """The files that take longest, longest first: they come before the rest, so that no process is left with one.
 
-`test_cards` is given out test by test, and comes when what its notebooks simulate has been simulated."""
+`test_cards` is one file and the longest, and what its notebooks simulate has been simulated when it comes."""
 
 
 def pytest_configure(config):
@@ -116,22 +118,6 @@ def pytest_collection():
 def pytest_collection_finish():
     gc.freeze()
     gc.enable()
-
-
-class ByFile(LoadScopeScheduling):
-    """Keeps the tests of a file, or the cells of a notebook, in one process, but for a few tests that are long."""
-
-    ALONE = ("test_its_claims_hold_for_another_card",)
-
-    def _split_scope(self, nodeid):
-        file, _, test = nodeid.partition("::")
-        return nodeid if test.startswith(self.ALONE) else file
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """Give the tests out to processes by file. (xdist's own loadgroup does nothing under pytest 9.2.)"""
-    return ByFile(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -99,7 +99,7 @@ class SharedMachine(Machine):
             self.simulate(blocks, only, progress)
             before = self.first[2]
             changed = {key: array for key, array in arrays.items() if array.tobytes() != before[key].tobytes()}
-            return (machine.counts(), machine.trace, machine.events), changed
+            return (machine.counts(), machine.trace, machine.events, machine.notes), changed
 
         self.left, changed = left(digest, simulated)
         for key, value in changed.items():
@@ -115,6 +115,10 @@ class SharedMachine(Machine):
     @property
     def events(self):
         return self.left[2] if self.left else super().events
+
+    @property
+    def notes(self):
+        return self.left[3] if self.left else super().notes
 
 
 judged = correctness.judged

@@ -1,4 +1,4 @@
-"""What is kept on disk for the next process: found when all is the same, never when anything is not."""
+"""The compiler's cache on disk: an entry is found if all is the same, and never if anything differs."""
 
 import contextlib
 import os

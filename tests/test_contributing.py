@@ -1,12 +1,13 @@
 """The rooms and places that CONTRIBUTING.md names are there, and have the jobs that it says."""
 
+import functools
 import importlib
 import re
 from pathlib import Path
 
 import pytest
 
-from .test_rooms import IN_LAB, ORDER
+from .test_rooms import IMPORTS, IN_LAB, ORDER, TREES, statements
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -26,6 +27,32 @@ def test_every_room_and_its_job():
     assert [room for room in rooms if "." not in room] == list(reversed(ORDER))
     for room, job in rooms.items():
         assert importlib.import_module(room).__doc__.splitlines()[0] == job
+
+
+def brought(module, found):
+    """Add to `found` the modules that importing a module brings."""
+    for other in IMPORTS[module] - found:
+        found.add(other)
+        brought(other, found)
+    return found
+
+
+@functools.cache
+def floors(module):
+    """The modules of the longest chain of imports from a module on, within its root."""
+    root = module.partition(".")[0]
+    return 1 + max((floors(other) for other in IMPORTS[module] if other.partition(".")[0] == root), default=0)
+
+
+@pytest.mark.parametrize("row", rows("How much there is"), ids=lambda row: row[0].strip("`"))
+def test_how_much_there_is(row):
+    root, *said = (cell.strip("`").replace(",", "") for cell in row)
+    mine = [module for module in IMPORTS if module.partition(".")[0] == root]
+    now = [sum(statements(TREES[module]) for module in mine), len(mine), sum(len(IMPORTS[module]) for module in mine)]
+    now.append(max(map(floors, mine)))
+    if root != "tools":  # which nobody imports
+        now.append(len(brought(f"{root}.__init__", set())))
+    assert all(of <= int(figure) <= 1.1 * of for of, figure in zip(now, filter(None, said), strict=True)), now
 
 
 @pytest.mark.parametrize("place", sorted(set(re.findall(r"`((?:lab|tools|sgemm_tutorial|ptxsim)\.[\w.]+\w)`", TEXT))))

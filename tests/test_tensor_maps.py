@@ -1,4 +1,4 @@
-"""What the driver is asked to encode of a matrix, by a driver that writes down what it is given."""
+"""The driver is asked to encode the right tensor map of a matrix: a stand-in writes down its arguments."""
 
 import ctypes
 import types

@@ -1,4 +1,4 @@
-"""What was tuned is what 13 and 22 take: on GPUs of that name, for that code, at those sizes, and nowhere else."""
+"""13 and 22 take tuned settings on GPUs of that name, for that code, at those sizes, and nowhere else."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""What a chapter says of a rung beside the rung before it: the strip at the top, and the account of its time."""
+"""Tabulates a rung beside the rung before it: the strip at the top of its chapter, and the account of its time."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What every chapter of the ladder says of its rung and of the rung before it: the figures in its prose."""
+"""Returns the figures that every chapter of the ladder quotes in its prose, of its rung and of the rung before it."""
 
 from sgemm_tutorial.catalogue import LADDER, find
 from sgemm_tutorial.kernel import Kernel

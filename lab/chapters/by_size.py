@@ -87,22 +87,12 @@ def level(kernel: Kernel | str) -> float:
 
 
 def off(kernel: Kernel | str) -> float:
-    """Return how far `level` and the shares that are used stay away from the speeds; see `fitted_to`."""
+    """Return how far `level` and the shares that are used are off the speeds, as a root mean square, of their mean."""
     of, number, sizes = points(), find(kernel).name[:2], [size for size in SIZES if size >= 1024]
     speed, share = (
         np.array(each) for each in zip(*((of[number, s].tflops, used(kernel, s)) for s in sizes), strict=True)
     )
     return np.sqrt(np.mean((speed - level(kernel) * share) ** 2)) / speed.mean()
-
-
-def fitted_to(speeds: dict[int, float], shares: dict[int, float]) -> tuple[float, float]:
-    """Return the number by which the shares come nearest to the speeds from 1,024 on, and how far they stay away.
-
-    The distance is the root mean square as a part of the mean speed.
-    """
-    speed, share = (np.array([of[size] for size in speeds if size >= 1024]) for of in (speeds, shares))
-    level = speed @ share / (share @ share)
-    return level, np.sqrt(np.mean((speed - level * share) ** 2)) / speed.mean()
 
 
 def teeth(kernel: Kernel | str) -> Figure:

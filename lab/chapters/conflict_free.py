@@ -1,4 +1,4 @@
-"""What chapter 08 and its page on bank conflicts compare and draw: 07 and 08 in one tile, and tiles over banks."""
+"""Compares 07 and 08 in one tile, and draws tiles over banks, for chapter 08 and its page on bank conflicts."""
 
 from collections.abc import Callable, Mapping
 

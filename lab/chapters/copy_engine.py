@@ -1,4 +1,4 @@
-"""What chapters 18 to 20 draw and predict: who does what, what a descriptor names; and their recorded times."""
+"""Draws the work of each warp and the fields of a descriptor for chapters 18 to 20, and reads their recorded times."""
 
 import numpy as np
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import geometric_mean
 
 from sgemm_tutorial.catalogue import find
-from sgemm_tutorial.families import any_shape
+from sgemm_tutorial.families import any_shape, hopper
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.launch import Launch, Place
 from sgemm_tutorial.operands import imagined
@@ -377,7 +377,7 @@ def figures() -> dict[str, str]:
         "total": f"{total:.2f} µs",
         "uneven": f"{uneven:.2f} µs",
         "uneven by": f"{uneven / total - 1:.0%}",
-        "resident": str(any_shape.RESIDENT[4]),
+        "resident": str(hopper.RESIDENT[4]),
         **{f"at {name}": str(len(sizes)) for name, sizes in answers.items()},
         "no tensor cores": str(sum(size not in searched() for size in SHAPES)),
         **{f"late {size[0]}": f"{1e3 * points(OVERLAP)[size].ms:.2f} µs" for size in quick},

@@ -1,4 +1,4 @@
-"""What chapter 16 predicts, its variants, and the figures in its sentences."""
+"""Computes chapter 16's predictions, its table of variants, and the figures in its sentences."""
 
 from sgemm_tutorial import cublas
 from sgemm_tutorial.catalogue import find

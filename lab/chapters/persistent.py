@@ -1,4 +1,4 @@
-"""What chapter 20 and its deeper page draw, predict and compare."""
+"""Computes the pictures, predictions, tables and figures of chapter 20 and its deeper page."""
 
 from __future__ import annotations
 

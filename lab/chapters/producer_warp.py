@@ -1,4 +1,4 @@
-"""What chapter 19 shows: a block's stages event by event, the life of one stage, and its gain over 18."""
+"""Draws a block's stages event by event and the life of one stage, and compares 19 with 18, for chapter 19."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What the chapter on several GPUs quotes: the link by itself, reads through it, and how long a product takes."""
+"""Returns the figures of the chapter on several GPUs: the link alone, reads through it, and the time of a product."""
 
 import numpy as np
 

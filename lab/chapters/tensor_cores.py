@@ -1,4 +1,4 @@
-"""What the chapters about tensor cores share: their board."""
+"""Tabulates the board that the chapters about tensor cores share."""
 
 from sgemm_tutorial.catalogue import LADDER
 from sgemm_tutorial.kernel import Kernel

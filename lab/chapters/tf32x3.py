@@ -1,4 +1,4 @@
-"""What chapter 17 and its deeper pages compute: the split of a number, what sums lose, and how exact the result is."""
+"""Computes, for chapter 17 and its deeper pages, the split of a number, the errors of sums, and those of results."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""What chapter 21, on TF32×3 by wgmma, draws, predicts and compares."""
+"""Draws the pictures of chapter 21, on TF32×3 by wgmma, and tabulates what moves through shared memory."""
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.hardware import KIB

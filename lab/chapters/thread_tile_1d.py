@@ -1,4 +1,4 @@
-"""Which elements of its block's tiles one thread fetches, and which elements of C it computes."""
+"""Draws the elements that a thread of 04 fetches from its block's tiles, and the elements of C that it computes."""
 
 import numpy as np
 

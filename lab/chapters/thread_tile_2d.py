@@ -1,4 +1,4 @@
-"""What chapter 05 draws and counts: the threads of a block over its tile, and the reads that the compiler merges."""
+"""Draws the threads of 05's block over its tile, and counts the reads that the compiler merges."""
 
 import numpy as np
 
@@ -19,11 +19,10 @@ from ..model.resources import kernel_occupancy, resources
 from ..model.sass import sass_mix
 from ..records.timings import recorded
 from ..variants import find_variant
-from . import account
-from .vectorized import milliseconds
+from . import account, register_banks
+from .vectorized import USED, milliseconds
 
 LEFT, TOP, HEIGHT = 56, 3 * LINE, 30
-SLOTS = "issue slots used, %"
 
 
 def threads(kernel: Kernel | str, thread: int, down: int = 6) -> Figure:
@@ -108,7 +107,7 @@ def figures() -> dict[str, str]:
     """
     before, now = find("04"), find("05")
     pairs = list(zip(*(recorded(kernel).points for kernel in (before, now)), strict=True))
-    (pipeline, slots, _), registers = account.busy(now).values(), account.with_registers(now)
+    (pipeline, slots, alone), registers = account.busy(now).values(), account.with_registers(now)
     assert pipeline < slots < 0.7 * pairs[-1][1].ms and (registers is None or pipeline < registers < slots)
     new = counters.measured(now, *(account.SIZE,) * 3)
     assert pipeline < account.busy(before)[account.PARTS[0]] / 2
@@ -117,10 +116,13 @@ def figures() -> dict[str, str]:
     profile, limits = profiles.measured(now), card().limits
     between, chosen = profile[profiles.BETWEEN], profile["state: another warp was chosen"]
     longest = ("dispatch", "waits for shared memory", "waits for L2 or DRAM")
+    held = register_banks.dispatched(profile, registers / alone) if registers else None
     waits = {name: profile[f"state: {name}"] for name in longest}
-    assert min(waits.values()) > 0.4 and sum(waits.values()) > (between - 1 - chosen) / 2
+    assert (held is None or 0.9 < held / waits["dispatch"] < 1) and (
+        min(waits.values()) > 0.4 and sum(waits.values()) > (between - 1 - chosen) / 2
+    )
     used, warps = (
-        profile[SLOTS],
+        profile[USED],
         profile["warps resident, %"] / 100 * limits.max_threads_per_sm / WARP / limits.warp_granularity,
     )
     whole = slots / pairs[-1][1].ms
@@ -139,6 +141,8 @@ def figures() -> dict[str, str]:
         "registers ms": f"{registers:.2f} ms" if registers else "–",
         "others": f"{1 - account.SIZE**3 / WARP / new['instructions']:.0%}",
         "between": f"{between:.2f}",
+        "dispatch": f"{waits['dispatch']:.2f}",
+        "held": f"{held:.2f}" if held else "–",
         "waiting": f"{between - 1 - chosen:.2f}",
         "registers": f"{resources(now).registers}",
         "slots active": f"{used:.0f}%",

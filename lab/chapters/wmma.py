@@ -1,4 +1,4 @@
-"""What FP16 costs in accuracy, of the recording `records.accuracy`, as chapter 14 tabulates it."""
+"""Tabulates for chapter 14 the errors of FP16, from the recording `records.accuracy`."""
 
 from sgemm_tutorial.table import Table
 

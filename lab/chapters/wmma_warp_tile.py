@@ -1,4 +1,4 @@
-"""What chapter 15 compares: layouts of a tile, paddings as counted, and stages as timed."""
+"""Compares layouts of a tile, paddings by their counts, and stages by their times, for chapter 15."""
 
 from itertools import pairwise
 

@@ -125,10 +125,19 @@ PLACES = (3, 4, 8)  # bytes with the registers that it reads; byte 2 has its tar
 
 
 def plan() -> Plan:
-    """Return the plan of the recording: all patterns, and the loops from 05 on, with as many warps as fit."""
-    rungs = (*LADDER[4:], *(find_variant(rung, "one way") for rung in ("09", "10", "11")))
+    """Return the plan of the recording: all patterns, and the loops of rungs whose threads have a tile of TM × TN.
+
+    A probe has a loop if it has as many sums as the tile.
+    """
+    rungs = (
+        *(rung for rung in LADDER if "TN" in rung.parameters),
+        *(find_variant(rung, "one way") for rung in ("09", "10", "11")),
+    )
     items = [(probe, name, warps) for name in PATTERNS for warps, probe in PROBES.items()]
-    items += [(rung, LOOP, warps) for rung in rungs for warps in PROBES if warps <= (4 if rung.name < "10" else 2)]
+    sums = {rung: rung.parameters["TM"] * rung.parameters["TN"] for rung in rungs}
+    items += [
+        (rung, LOOP, n) for rung in rungs for n, probe in PROBES.items() if sums[rung] <= probe.parameters["CHAINS"]
+    ]
     settings = {"steps": STEPS, "probe": PROBES[1].digest}
     return Plan("banks", Recording[Cycles], items, measure, settings, takes=0.5)
 

@@ -143,4 +143,4 @@ def measure(missing: Sequence[Item]) -> Iterator[Rate]:
     )
     for kernel, name in missing:
         unit, amount = amounts[name]
-        yield Rate.of(kernel, name=name, unit=unit, amount=amount, **taken[name].summary)
+        yield Rate.of(kernel, name=name, unit=unit, amount=amount, **taken[name].percentiles)

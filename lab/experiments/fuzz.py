@@ -17,6 +17,7 @@ from ptxsim import bar
 from sgemm_tutorial import gpu
 from sgemm_tutorial.catalogue import CATALOGUE
 from sgemm_tutorial.errors import SimulationFault
+from sgemm_tutorial.families import autotuned
 from sgemm_tutorial.kernel import Kernel
 
 from .. import variants
@@ -26,6 +27,8 @@ from ..records.checks import Fuzzed
 from ..records.files import Recording, identity
 
 PROBLEMS = 2000
+GETS = dict.fromkeys(CATALOGUE, PROBLEMS) | {autotuned.KERNEL: 5 * PROBLEMS}
+"""How many problems a kernel of the catalogue gets, 13 more for its many settings; a variant gets a tenth."""
 SEED = 2026
 POOL = 1 << 22  # normal numbers
 SHOWN = 10  # failures per kernel
@@ -182,9 +185,4 @@ def plan() -> Plan:
 def measure(missing: Sequence[Item]) -> Iterator[Fuzzed]:
     """Fuzz kernels on the GPU of this machine."""
     for (kernel,) in missing:
-        yield fuzz(kernel.family.itself(kernel), _problems(kernel))
-
-
-def _problems(kernel: Kernel) -> int:
-    """Return how many problems a kernel gets: a kernel with many settings gets more, and a variant fewer."""
-    return PROBLEMS // 10 if kernel not in CATALOGUE else 5 * PROBLEMS if kernel.name == "13_autotuned" else PROBLEMS
+        yield fuzz(kernel.family.itself(kernel), GETS.get(kernel, PROBLEMS // 10))

@@ -153,5 +153,5 @@ def points(missing: Sequence[Item]) -> Iterator[Launches]:
             device = timing.time_interleaved({what.name: launch for what, launch in both.items()}, seconds=0.5)
             for what, launch in both.items():
                 taken = (by_host_clock(launch), by_events(launch), device[what.name])
-                us = (tuple(round(1e3 * ms, 3) for ms in each.summary.values()) for each in taken)
+                us = (tuple(round(1e3 * ms, 3) for ms in each.percentiles.values()) for each in taken)
                 yield Launches.of(what, size=size, us=dict(zip(WAYS, us, strict=True)))

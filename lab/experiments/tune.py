@@ -205,37 +205,57 @@ Hopeful = tuple[float, int, list[Way]]
 """The least µs that a model expects of a setting, the setting's number, and its ways, the most promising first."""
 
 KERNEL = find("13")
-BESIDE = (
-    (64, 32, 8, 1, 2),
-    (64, 32, 12, 2, 1),
-    (64, 64, 6, 1, 2),
-    (64, 64, 6, 2, 2),
-    (64, 64, 12, 4, 1),
-    (64, 96, 8, 2, 1),
-    (64, 96, 8, 4, 1),
-    (64, 128, 4, 1, 2),
-    (64, 128, 8, 4, 1),
-    (64, 192, 6, 2, 1),
-    (64, 256, 5, 2, 1),
-    (128, 64, 8, 1, 1),
-    (128, 64, 8, 4, 1),
-    (128, 96, 6, 1, 1),
-    (128, 128, 6, 2, 1),
-    (128, 160, 5, 1, 1),
-    (128, 192, 5, 1, 1),
-    (128, 192, 5, 4, 1),
-    (128, 256, 4, 1, 1),
-    (128, 256, 4, 4, 1),
-    (192, 64, 6, 1, 1),
-    (192, 64, 6, 2, 1),
-    (192, 96, 4, 1, 1),
-    (192, 96, 4, 2, 1),
-    (192, 128, 4, 1, 1),
-    (192, 128, 4, 2, 1),
-    (192, 160, 4, 1, 1),
-    (192, 192, 4, 1, 1),
+TRIED = (
+    (64, 32, 12, 1, 16),
+    (64, 64, 12, 1, 16),
+    (64, 64, 12, 4, 16),
+    (64, 64, 12, 2, 16),
+    (64, 128, 8, 1, 16),
+    (64, 128, 8, 2, 16),
+    (64, 128, 8, 4, 16),
+    (64, 192, 6, 4, 16),
+    (64, 256, 5, 2, 16),
+    (64, 192, 6, 1, 16),
+    (64, 256, 5, 1, 16),
+    (128, 64, 8, 2, 16),
+    (128, 96, 6, 2, 16),
+    (128, 128, 6, 1, 16),
+    (128, 128, 6, 4, 16),
+    (128, 160, 5, 2, 16),
+    (128, 192, 5, 2, 16),
+    (128, 224, 4, 2, 16),
+    (192, 160, 4, 2, 16),
+    (192, 192, 4, 2, 16),
+    (128, 128, 6, 2, 32),
+    (128, 160, 5, 2, 32),
+    (128, 256, 4, 2, 16),
+    (64, 32, 12, 2, 16),
+    (64, 32, 12, 4, 16),
+    (64, 96, 8, 4, 16),
+    (64, 192, 6, 2, 16),
+    (64, 256, 5, 4, 16),
+    (128, 64, 8, 1, 16),
+    (128, 64, 8, 4, 16),
+    (128, 96, 6, 1, 16),
+    (128, 96, 6, 4, 16),
+    (128, 128, 6, 1, 32),
+    (128, 128, 6, 2, 16),
+    (128, 128, 6, 4, 32),
+    (128, 160, 5, 1, 16),
+    (128, 160, 5, 1, 32),
+    (128, 160, 5, 4, 16),
+    (128, 192, 5, 1, 16),
+    (128, 192, 5, 4, 16),
+    (128, 256, 4, 1, 16),
+    (128, 256, 4, 4, 16),
+    (192, 96, 4, 1, 16),
+    (192, 96, 4, 2, 16),
+    (192, 128, 4, 1, 16),
+    (192, 128, 4, 2, 16),
+    (192, 160, 4, 1, 16),
+    (192, 192, 4, 1, 16),
 )
-"""Settings of 22 that are tried besides `any_shape.PACES`: BM, BN, STAGES, CLUSTER and BLOCKS."""
+"""Settings of 22 that are tried, `any_shape.PACES` among them: BM, BN, STAGES, CLUSTER and WM."""
 REGISTERS = 65_536  # of an SM, every GPU since Kepler
 FINALISTS = 4
 """Settings that are timed precisely at each size, beside the model's choice."""
@@ -427,7 +447,7 @@ ON_TENSOR_CORES = Space(find("22"), _ways_on_tensor_cores, _expected_on_tensor_c
 
 def tensor_plan(sizes: Sequence[Size]) -> Plan:
     """Return the plan of a recording of settings of 22 and of `any_shape.DEEP`, in FP16, where a model chooses them."""
-    kernel, tried = ON_TENSOR_CORES.kernel, [any_shape.setting(*of) for of in (*any_shape.PACES, *BESIDE)]
+    kernel, tried = ON_TENSOR_CORES.kernel, [any_shape.setting(*of) for of in TRIED]
     kernels = {tuple(of.values()): kernel.variant(**of) for of in tried}
     kernels |= {tuple(of.values()): any_shape.DEEP.variant(**of) for of in any_shape.DEEP_SETTINGS}
 
@@ -537,7 +557,7 @@ class Search:
         for way, launch in launches.items():
             _check(way, launch, problem)
         times = timing.time_interleaved(launches | {"cuBLAS": cublas.launch(problem)}, **SAMPLING)
-        timed = sorted((Timed(way, **times[str(way)].summary) for way in final), key=lambda one: one.ms)
+        timed = sorted((Timed(way, **times[str(way)].percentiles) for way in final), key=lambda one: one.ms)
         kept: dict[tuple[int, ...], tuple[int, int, int, float]] = {}  # by tile, and slices or blocks of a cluster
         for ms, number, way in tried:
             kept.setdefault(
@@ -547,7 +567,7 @@ class Search:
         return Tuned.of(
             self._space.kernel,
             size,
-            cublas_ms=times["cuBLAS"].summary["ms"],
+            cublas_ms=times["cuBLAS"].percentiles["ms"],
             best=timed[0].way,
             expected=expected,
             finalists=timed,
@@ -571,7 +591,7 @@ class Search:
             launches = [launch, cublas.launch(problem), *([best.launch] if best else [])]
             turns = [[float(f"{brief(launch, self._clock):.4g}") for launch in launches] for _ in range(TURNS)]
         process = Process(*(Samples(list(ms), [], []) for ms in zip(*turns, strict=True)))
-        return Point.summing(1, [process], best and (best.text, len(offered)), **files.of(self._space.kernel, size))
+        return Point.summing(1, [process], best and (best.text, len(offered)), **files.fields(self._space.kernel, size))
 
     def _problem(self, size: Size) -> Problem:
         """Return the problem of a size, with random numbers in A and B."""

@@ -158,7 +158,7 @@ def measure(missing: Sequence[Item]) -> Iterator[Divided]:
                 with cupy.cuda.Device(device):
                     cupy.get_default_memory_pool().free_all_blocks()
         for (kernel, _, gpus, way, alone), of in zip(items, taken.values(), strict=True):
-            yield Divided.of(kernel, size, gpus=gpus, way=way, alone=alone, **of.summary)
+            yield Divided.of(kernel, size, gpus=gpus, way=way, alone=alone, **of.percentiles)
 
 
 def reach_plan() -> Plan:
@@ -181,4 +181,4 @@ def measure_reach(missing: Sequence[Item]) -> Iterator[Reach]:
         launches[f"{size} {far}"] = partial(function, (blocks,), (THREADS,), arguments)
     taken = timing.time_interleaved(launches, **SAMPLING)
     for (kernel, size, far), of in zip(missing, taken.values(), strict=True):
-        yield Reach.of(kernel, bytes=size, far=far, reads=READS_EACH, **of.summary)
+        yield Reach.of(kernel, bytes=size, far=far, reads=READS_EACH, **of.percentiles)

@@ -183,7 +183,7 @@ def plan(
             for kernel, own, reference, found in measure([kernel for kernel, _ in group], size, flush_l2, **how):
                 best, which = found or (None, None)
                 process = Process(samples_of(own), samples_of(reference), best and samples_of(best))
-                yield Point.summing(own.batch, [process], which, **files.of(kernel, size))
+                yield Point.summing(own.batch, [process], which, **files.fields(kernel, size))
 
     settings = {"flush_l2": flush_l2, "alpha": 1.0, "beta": beta, "inputs": "standard normal", "seed": SEED}
     if search:

@@ -95,7 +95,7 @@ def digest(instance: Instance, architecture: str = ARCHITECTURE) -> str:
     return hashlib.sha256(repr(made_of).encode()).hexdigest()[:12]
 
 
-def of(instance: Instance, architecture: str = ARCHITECTURE) -> Compiled | None:
+def recorded(instance: Instance, architecture: str = ARCHITECTURE) -> Compiled | None:
     """Return what is recorded of an instance, if it was made of the same code and by this compiler.
 
     Raises

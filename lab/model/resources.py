@@ -31,7 +31,7 @@ def resources(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> Resourc
         The source does not compile, or ptxas's log lacks a figure.
     """
     kernel = find(kernel)
-    known = compiled.of(kernel.instance, architecture)
+    known = compiled.recorded(kernel.instance, architecture)
     return known.used if known else allotted(kernel, architecture)
 
 

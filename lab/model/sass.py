@@ -264,7 +264,7 @@ def sass_mix(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> dict[str
         ``"kernel"``: class to count for all of it; ``"loop"``: the same for its hot loop (`hot_loop`).
     """
     kernel = find(kernel)
-    known = compiled.of(kernel.instance, architecture)
+    known = compiled.recorded(kernel.instance, architecture)
     if known and known.mix:
         return {part: dict(counts) for part, counts in known.mix.items()}
     return mixed(sass(kernel, architecture))
@@ -298,7 +298,7 @@ def sass_table(kernel: Kernel | str, architecture: str = ARCHITECTURE) -> Table:
         (name, count, loop.get(name), f"{loop[name] / ffmas:.2f}" if ffmas and name in loop else None)
         for name, count in kernel_counts.items()
     ]
-    known = compiled.of(kernel.instance, architecture)
+    known = compiled.recorded(kernel.instance, architecture)
     note = known.note if known else None
     return Table(
         ("Instructions", "Whole kernel", "Hot loop", "Per FFMA of the loop"),

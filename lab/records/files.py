@@ -21,7 +21,6 @@ from sgemm_tutorial.cublas import Gemm
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
 
-from ..beside import beside
 from . import cards
 from .provenance import Provenance
 from .sizes import Size, times_of
@@ -58,7 +57,7 @@ class Measured:
     @classmethod
     def of(cls, kernel: Kernel | Gemm, size: Size | tuple[()] = (), /, **more: Any) -> Self:
         """Return a measurement of a kernel as it is now. `size` is for one that is `Sized`, `more` are other fields."""
-        return cls(**of(kernel, size), **more)
+        return cls(**fields(kernel, size), **more)
 
     @property
     def apart_from_code(self) -> Hashable:
@@ -140,7 +139,7 @@ class Recording(Generic[Point]):
 Form = TypeVar("Form")
 
 
-def of(kernel: Kernel | Gemm, size: Size | tuple[()] = ()) -> dict[str, Any]:
+def fields(kernel: Kernel | Gemm, size: Size | tuple[()] = ()) -> dict[str, Any]:
     """Return the fields of `Measured` for a kernel as it is now, and with a size those of `Sized`."""
     return {
         "kernel": kernel.name,
@@ -167,16 +166,8 @@ def identity(kernel: Kernel | Gemm) -> Hashable:
     return Measured.of(kernel).identity
 
 
-def identities(kernel: Kernel | Gemm, recording: str) -> set[Hashable]:
-    """Return the identity of a kernel as it is now, and those of earlier code that stands for it in a recording."""
-    now = Measured.of(kernel)
-    edited = getattr(kernel, "edits", ())
-    earlier = [of.digest for of in beside(now.kernel).earlier if recording in of.recordings and not edited]
-    return {(now.apart_from_code, digest) for digest in (now.digest, *earlier)}
-
-
 def find(points: Iterable[Measured], kernel: Kernel | Gemm, recording: str) -> list[Any]:
-    """Return the points of a kernel as it is now, or of code that stands for it, under the name that it has now.
+    """Return the points of a kernel as it is now, under the name that it has now.
 
     Parameters
     ----------
@@ -190,8 +181,8 @@ def find(points: Iterable[Measured], kernel: Kernel | Gemm, recording: str) -> l
     ArgumentError
         There are none, or only with other code.
     """
-    wanted, points = identities(kernel, recording), list(points)
-    found = [named(point, kernel) for point in points if point.identity in wanted]
+    wanted, points = identity(kernel), list(points)
+    found = [named(point, kernel) for point in points if point.identity == wanted]
     if not found:
         raise ArgumentError("kernel", *unknown(kernel, points, recording))
     return found
@@ -204,7 +195,7 @@ def unknown(kernel: Kernel | Gemm, points: Iterable[Measured], recording: str) -
     name = f"{wanted.kernel}<{values}>" + (f", {wanted.label}" if wanted.label else "")
     if any(point.apart_from_code == wanted.apart_from_code for point in points):
         return f"{name}, in {recording} recorded of other code", f"the code that was recorded; {ANEW}"
-    return f"{name}, not in the recording {recording}", "a kernel that was recorded"
+    return f"{name}, not in the recording {recording}", "a kernel that was recorded, or a GPU to time this one"
 
 
 def point(recording: str | Path, form: type[One], kernel: Kernel | Gemm, *problem: Hashable) -> One:

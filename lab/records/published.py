@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.table import Table
 
@@ -191,9 +192,10 @@ def card_name(gpu: str) -> str:
     return cards.slug(gpu).replace("-", " ").upper()
 
 
-def table(columns: dict[str, dict[str, float]], of: str = "the same card's cuBLAS") -> Table:
-    """Return a row for each of `columns`, with the percentages of the rungs that others have too, and of cuBLAS."""
+def table(columns: dict[str, dict[str, float]]) -> Table:
+    """Return a row for each of the rungs that others have too, with the percentages of `columns`."""
     rungs = sorted({rung for names in RUNGS.values() for rung in names.values()})
-    rungs += [CUBLAS] * any(CUBLAS in found for found in columns.values())
-    rows = [(name, *(f"{of[rung]:.0f}%" if rung in of else None for rung in rungs)) for name, of in columns.items()]
-    return Table(("card, by whom", *rungs), rows, f"Percent of {of}, M = N = K = {SIZE}")
+    rows = [
+        (find(rung).name, *(f"{of[rung]:.0f}%" if rung in of else None for of in columns.values())) for rung in rungs
+    ]
+    return Table(("kernel", *columns), rows, f"Percent of the same card's cuBLAS, M = N = K = {SIZE}")

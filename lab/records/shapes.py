@@ -132,6 +132,16 @@ SHAPES: tuple[Size, ...] = tuple(FAMILY_OF)
 RANDOM: tuple[Size, ...] = tuple(_drawn(1000, 8, 11_600, seed=28))
 """Random problems, at which nothing of 13 is fitted and nothing searched: they say what the model alone is worth."""
 
-_ROUNDED = [tuple(-(-side // 8) * 8 for side in size) for size in _drawn(500, 8, 11_600, seed=23)]
-HELD_OUT: tuple[Size, ...] = tuple(dict.fromkeys((*_drawn(500, 8, 11_600, seed=22), *_ROUNDED)))
+
+def _rounded(number: int, least: int, most: int, seed: int) -> list[Size]:
+    """Return random sizes whose sides are multiples of eight."""
+    return [tuple(-(-side // 8) * 8 for side in size) for size in _drawn(number, least, most, seed)]
+
+
+FITTED_TO: tuple[Size, ...] = tuple(_rounded(90, 48, 11_000, seed=77))
+"""Random problems to which the model of 22 is fitted, besides others."""
+
+HELD_OUT: tuple[Size, ...] = tuple(
+    dict.fromkeys((*_drawn(500, 8, 11_600, seed=24), *_rounded(500, 8, 11_600, seed=25)))
+)
 """The same for 22; sides of the second half are multiples of eight, so that rows begin at multiples of 16 bytes."""

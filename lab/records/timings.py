@@ -18,7 +18,7 @@ from sgemm_tutorial.catalogue import find as kernel_named
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table, Tabular, shown
-from sgemm_tutorial.timing import summary
+from sgemm_tutorial.timing import percentiles
 
 from . import cards, files
 from .files import Recording, Sized
@@ -122,9 +122,9 @@ class Point(Sized):
         `found` is cuBLASLt's algorithm and the number of algorithms tried, if all processes have samples of it.
         """
         own = [ms for process in processes for ms in process.own.ms]
-        what |= summary(own) | summary([ms for process in processes for ms in process.cublas.ms], "cublas_ms")
+        what |= percentiles(own) | percentiles([ms for process in processes for ms in process.cublas.ms], "cublas_ms")
         if found:
-            what["searched"] = Searched(*found, **summary([ms for each in processes for ms in each.searched.ms]))
+            what["searched"] = Searched(*found, **percentiles([ms for each in processes for ms in each.searched.ms]))
         return cls(**what, samples=len(own), batch=batch, processes=processes)
 
     @property
@@ -164,15 +164,9 @@ class Point(Sized):
 class Record(Tabular, Recording[Point]):
     """Times with their provenance and settings."""
 
-    def select(
-        self, kernels: Collection[Kernel] | None = None, sizes: Collection[Size] | None = None, recording: str = ""
-    ) -> Record:
-        """Return a record of only these kernels, as they are now, and sizes; None means all.
-
-        If the recording is named, earlier code counts that stands for a kernel there.
-        """
-        every = None if kernels is None else [(kernel, files.identities(kernel, recording)) for kernel in kernels]
-        wanted = every and {identity: kernel for kernel, identities in every for identity in identities}
+    def select(self, kernels: Collection[Kernel] | None = None, sizes: Collection[Size] | None = None) -> Record:
+        """Return a record of only these kernels, as they are now, and sizes; None means all."""
+        wanted = None if kernels is None else {files.identity(kernel): kernel for kernel in kernels}
         points = [
             files.named(point, wanted[point.identity]) if wanted else point
             for point in self.points
@@ -259,13 +253,13 @@ def recorded(
     chosen = list(filter(_readable, listed)) or listed
     record = load(recording) if recording else of_card()
     recording = recording or _home(chosen[0])
-    found = record.select(chosen, wanted, str(recording))
+    found = record.select(chosen, wanted)
     if found.points:
         return found
-    if not record.select(chosen, None, str(recording)).points:
+    if not record.select(chosen).points:
         said = [files.unknown(kernel, record.points, str(recording)) for kernel in chosen]
         raise ArgumentError("kernels", "; ".join(got for got, _ in said), said[0][1])
-    has = sorted({point.size for point in record.select(chosen, None, str(recording)).points})
+    has = sorted({point.size for point in record.select(chosen).points})
     asked = ", ".join(map(times_of, wanted or ()))
     raise ArgumentError(
         "sizes", f"{asked}: not in the recording {recording}", f"some of {', '.join(map(times_of, has))}"

@@ -5,7 +5,7 @@ knows the times of a tile's multiply step and of its end, what L2 and memory giv
 the times of a launch and of another that adds parts of sums. Products that are too thin or too small for tensor cores
 go to another kernel, `THIN`, which has a model of its own. Vectors and pairs of them go to `WIDE` or `TALL`, whose
 model has three constants. A small C with a long K goes to `DEEP`, which has a model too. All were fitted to times on
-an H200, that of 22 to 6,933 and that of `DEEP` to 1,648; on another GPU only the order of the choices counts. Nothing
+an H200, that of 22 to 9,932 and that of `DEEP` to 1,984; on another GPU only the order of the choices counts. Nothing
 is measured at a call, and the same problem is always done in the same way.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from ptxsim import ALIGNMENT, SWIZZLE
+from ptxsim import ALIGNMENT, MBARRIER_BYTES, SWIZZLE
 
 from .. import gpu, simulator, tuned
 from ..errors import ArgumentError
@@ -28,7 +28,7 @@ from ..hardware import WARP
 from ..kernel import Kernel
 from ..launch import MULTIPROCESSORS, Box, Division, Family, Launch, Place, nothing, trial
 from ..operands import FP16, INT_MAX, Problem
-from .hopper import BOX, Fetched, Persistent
+from .hopper import BOX, Fetched, Persistent, resident
 
 PARAMETERS = ("BM", "BN", "BK", "WM", "WN", "STAGES", "THREADS", "CLUSTER", "BLOCKS")
 """22's template parameters between T and BITS, in the source's order."""
@@ -37,43 +37,47 @@ BK, GROUP, PATCH_BYTES = 64, 768, 16 * 40 * 4
 CHUNK = ALIGNMENT // 2
 """Elements of 16 bits in 16 bytes."""
 
-START, HIDDEN = 1.61, 0.13  # µs of a launch; of a time that another hides
-L2, FAR, MEMORY = 16.8e6, 10.5e6, 3.59e6  # bytes per µs: from L2, from L2 where A and B are large, and from memory
-LARGE = 30e6  # bytes of A and B
-CROWD = 1.15e-3  # µs of a step for each cluster that wants the same rows of B, or of A
-LOW = 0.20  # of a step, what missing rows of A save
-RAGGED, SHARED = 0.73, 1.24  # longer: a tile's end where C's rows begin anywhere; times: a step where tiles are shared
-SECOND, PARTS_MOVED = 1.95, 4.0e6  # µs of the launch that adds parts, and their bytes per µs
-COPY, COPIED = 1.39, 3.63e6  # µs to copy A or B, and bytes per µs
-RESIDENT = {1: 132, 2: 66, 3: 39, 4: 30, 6: 17, 8: 15}  # clusters of so many blocks on an H200 at a time
+START, HIDDEN = 1.69, 0.14  # µs of a launch; of a time that another hides
+L2, FAR, MEMORY = 15.2e6, 11.4e6, 3.95e6  # bytes per µs: from L2, from L2 where A and B are large, and from memory
+LARGE, STRADDLE = 37.5e6, 0.72  # bytes of A and B; what 128 bytes in two lines of L2 cost more than in one
+CROWD, LOW = 1.27e-3, 0.14  # µs of a step for each cluster that wants the same rows; of a step, what missing rows save
+RAGGED, SHARED = 0.58, 1.18  # longer: a tile's end where C's rows begin anywhere; times: a step where tiles are shared
+SECOND, PARTS_MOVED = 1.95, 4.2e6  # µs of the launch that adds parts, and their bytes per µs
+COPY, COPIED = 1.32, 3.62e6  # µs to copy A or B, and bytes per µs
 PARTS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)  # of a tile's sum, where there are only a few tiles
 
 
-def setting(BM: int, BN: int, STAGES: int, CLUSTER: int = 1, BLOCKS: int = 1) -> dict[str, int]:
+def setting(BM: int, BN: int, STAGES: int, CLUSTER: int = 1, WM: int = 16) -> dict[str, int]:
     """Return template arguments."""
     threads = 160 if BM == 64 else 2 * BM + 128
-    return dict(zip(PARAMETERS, (BM, BN, BK, 16, BN, STAGES, threads, CLUSTER, BLOCKS), strict=True))
+    return dict(zip(PARAMETERS, (BM, BN, BK, WM, BN, STAGES, threads, CLUSTER, 1), strict=True))
 
 
-PACED = ("BM", "BN", "STAGES", "CLUSTER", "BLOCKS")
+PACED = ("BM", "BN", "STAGES", "CLUSTER", "WM")
 PACES = {
-    (64, 32, 12, 1, 1): (0.157, 0.538),
-    (64, 64, 12, 1, 1): (0.139, 0.710),
-    (64, 64, 12, 2, 1): (0.142, 0.775),
-    (64, 128, 8, 1, 1): (0.167, 1.254),
-    (64, 128, 8, 2, 1): (0.200, 1.327),
-    (64, 192, 6, 1, 1): (0.256, 1.755),
-    (64, 256, 5, 1, 1): (0.312, 2.233),
-    (128, 64, 8, 2, 1): (0.209, 1.098),
-    (128, 96, 6, 2, 1): (0.299, 1.365),
-    (128, 128, 6, 1, 1): (0.342, 1.628),
-    (128, 128, 6, 4, 1): (0.326, 1.780),
-    (128, 160, 5, 2, 1): (0.435, 2.030),
-    (128, 192, 5, 2, 1): (0.486, 2.298),
-    (128, 224, 4, 2, 1): (0.574, 2.642),
-    (192, 160, 4, 2, 1): (0.604, 2.923),
-    (192, 192, 4, 2, 1): (0.683, 3.513),
-    (128, 256, 4, 2, 1): (0.639, 3.229),
+    (64, 32, 12, 4, 16): (0.139, 0.510),
+    (64, 64, 12, 1, 16): (0.114, 0.738),
+    (64, 96, 8, 4, 16): (0.168, 0.995),
+    (64, 128, 8, 2, 16): (0.200, 1.324),
+    (64, 128, 8, 4, 16): (0.171, 1.293),
+    (64, 192, 6, 2, 16): (0.280, 1.816),
+    (64, 192, 6, 4, 16): (0.241, 1.782),
+    (64, 256, 5, 2, 16): (0.353, 2.412),
+    (128, 64, 8, 1, 16): (0.177, 0.999),
+    (128, 96, 6, 4, 16): (0.277, 1.312),
+    (128, 128, 6, 1, 32): (0.340, 2.018),
+    (128, 128, 6, 2, 32): (0.332, 2.471),
+    (128, 128, 6, 4, 16): (0.323, 1.849),
+    (128, 128, 6, 4, 32): (0.321, 2.398),
+    (128, 160, 5, 1, 32): (0.540, 1.889),
+    (128, 160, 5, 2, 32): (0.417, 2.998),
+    (128, 160, 5, 4, 16): (0.406, 2.047),
+    (128, 192, 5, 2, 16): (0.496, 2.505),
+    (128, 224, 4, 2, 16): (0.574, 2.991),
+    (192, 128, 4, 1, 16): (0.503, 2.405),
+    (192, 160, 4, 2, 16): (0.604, 3.091),
+    (192, 192, 4, 2, 16): (0.717, 3.441),
+    (128, 256, 4, 2, 16): (0.639, 3.421),
 }
 """`PACED` to choose among, and the µs of a multiply step and of a tile's end."""
 SETTINGS = tuple(setting(*of) for of in PACES)
@@ -86,10 +90,16 @@ def _trial(
     tile: tuple[int, ...] = (64, 32, 3),
     scalars: tuple[float, float] = (-1.5, 0.75),
     bits: int = 32,
+    blocks: int = 1,
     **more: Any,
 ) -> dict[str, Any]:
-    """Return a case with a small tile unless another is given, divided so, and elements of C of so many bits."""
-    return trial(shape, scalars, setting=(*setting(*tile).values(), bits), division=division, **more)
+    """Return a case with a small tile unless another is given, divided so, and elements of C of so many bits.
+
+    So many `blocks` are on an SM at a time.
+    """
+    return trial(
+        shape, scalars, setting=(*(setting(*tile) | {"BLOCKS": blocks}).values(), bits), division=division, **more
+    )
 
 
 PAIR = (64, 32, 3, 2)
@@ -104,7 +114,7 @@ TRIALS = (
     # Sums of many parts, of which each thread that adds has several.
     _trial((60, 40, 1056), (2, 19)),
     _trial((40, 20, 1050), (1, 9)),
-    _trial((70, 20, 1050), (2, 34), (64, 32, 3, 1, 2)),
+    _trial((70, 20, 1050), (2, 34), blocks=2),
     _trial((3, 9, 4170), (1, 66)),
     # Clusters; the second block has no row of C, or a few.
     _trial((64, 33, 200), (2, 3), PAIR),
@@ -121,6 +131,11 @@ TRIALS = (
     _trial((140, 200, 200), (2, 3), (128, 192, 3, 2)),
     _trial((140, 261, 200), (1, 2), (128, 256, 3)),
     _trial((200, 98, 200), (2, 3), (192, 96, 3)),
+    # Two warpgroups that take turns: one tile, an odd number, few rows, shares, and few steps.
+    _trial((100, 136, 200), (0, 1), (128, 128, 3, 1, 32)),
+    _trial((260, 300, 330), (0, 2), (128, 128, 3, 1, 32)),
+    _trial((260, 168, 200), (3, 4), (128, 160, 3, 1, 32), shift=(0, 0, 1)),
+    _trial((390, 168, 70), (2, 2), (128, 160, 3, 2, 32), bits=16),
     # What BLAS does not read.
     _trial((70, 40, 200), (2, 3), scalars=(0.0, 2.0)),
     _trial((70, 40, 200), (2, 3), PAIR, scalars=(1.0, 0.0)),
@@ -128,7 +143,7 @@ TRIALS = (
     # More tiles than stages for a cluster, of one column of A each.
     _trial((130, 72, 1), (0, 2)),
     # Two blocks on an SM, and C in 16 bits, whose rows begin at 16 bytes, or at 8, or anywhere.
-    _trial((70, 136, 200), (2, 3), (64, 128, 3, 1, 2), bits=16),
+    _trial((70, 136, 200), (2, 3), (64, 128, 3), bits=16, blocks=2),
     _trial((130, 72, 200), (2, 5), bits=16, scalars=(1.0, 0.0)),
     _trial((35, 36, 200), (2, 3), bits=16),
     _trial((35, 40, 200), (2, 3), bits=16, shift=(0, 0, 4)),
@@ -154,7 +169,9 @@ class AnyShape(Persistent):
 
     def shared_bytes(self, of: Mapping[str, Any]) -> int:
         """Return the bytes of tiles and mbarriers, and of each warp's patch of C."""
-        return super().shared_bytes(of) + of["BM"] // 16 * PATCH_BYTES
+        return super().shared_bytes(of) + (
+            8 * PATCH_BYTES + 2 * MBARRIER_BYTES if of["WM"] > 16 else of["BM"] // 16 * PATCH_BYTES
+        )
 
     def choose(self, kernel: Kernel, problem: Problem, place: Place) -> Kernel:
         """Return 22 with the quickest tile and division, if not settled: as measured on this GPU, or by the model.
@@ -198,8 +215,9 @@ class AnyShape(Persistent):
         """
         of, (M, N, K) = kernel.parameters, problem.shape
         tiles, steps = -(-M // (of["BM"] * of["CLUSTER"])) * -(-N // of["BN"]), -(-K // BK)
-        setting = tuple(of[name] for name in PARAMETERS)
-        shared, clusters = kernel.division or ways(setting, problem.shape, place.multiprocessors)[0][1:]
+        shared, clusters = (
+            kernel.division or ways(tuple(map(of.get, PARAMETERS)), problem.shape, place.multiprocessors)[0][1:]
+        )
         if not (0 <= shared <= tiles and 1 <= clusters <= (shared * steps or tiles)):
             needs = f"at most {tiles} shared tiles, and for each cluster a step of theirs, or a tile if none is shared"
             raise ArgumentError("division", f"{shared} and {clusters}", needs)
@@ -214,16 +232,20 @@ class AnyShape(Persistent):
             return problem, nothing
         arguments, empty = {}, cupy.empty if problem.on_gpu else np.empty
         copies = {
-            name: empty((rows, -(-columns // CHUNK) * CHUNK), problem.types.operand)
-            for name, (rows, columns) in extents.items()
+            name: empty((rows, pitch(columns)), problem.types.operand) for name, (rows, columns) in extents.items()
         }
         made = problem._replace(**copies)
         if problem.alpha == 0:  # where neither A nor B is read
             return made, nothing
         for name, matrix in (("A", problem.A), ("B", problem.B)):
             rows, columns = len(matrix) if name in copies else 0, matrix.shape[1]
-            arguments |= {name: matrix, f"copy{name}": copies.get(name, matrix)}
-            arguments |= {f"rows{name}": np.uint32(rows), f"columns{name}": np.uint32(columns)}
+            arguments |= {
+                name: matrix,
+                f"copy{name}": copies.get(name, matrix),
+                f"rows{name}": np.uint32(rows),
+                f"columns{name}": np.uint32(columns),
+                f"chunks{name}": np.uint32(pitch(columns) // CHUNK),
+            }
         blocks = min(-(-sum(copy.size for copy in copies.values()) // (CHUNK * PAD.threads)), 8 * MULTIPROCESSORS)
         return made, _beside(problem)(PAD.instance, blocks, arguments)
 
@@ -271,6 +293,11 @@ def unfetchable(problem: Problem) -> dict[str, tuple[int, int]]:
     }
 
 
+def pitch(columns: int) -> int:
+    """Return the elements of a row of a copy, so that what the copy engine fetches at once lies in one line of L2."""
+    return -(-columns // BOX) * BOX if columns > BOX // 2 else max(CHUNK, 2 ** ceil(log2(columns)))
+
+
 def copying(problem: Problem) -> float:
     """Return the µs that the model expects for copying what the copy engine can't fetch."""
     elements = sum(rows * columns for rows, columns in unfetchable(problem).values())
@@ -284,8 +311,7 @@ def ways(setting: tuple[int, ...], shape: tuple[int, int, int], multiprocessors:
     tiles, steps = -(-M // (of["BM"] * of["CLUSTER"])) * -(-N // of["BN"]), -(-K // BK)
     if multiprocessors == INT_MAX:  # a `spread` place: no cluster does several tiles, and none shares one
         return [(0.0, 0, tiles)]
-    resident = RESIDENT.get(of["CLUSTER"], MULTIPROCESSORS // of["CLUSTER"]) * multiprocessors // MULTIPROCESSORS
-    plans = _plans(tiles, steps, max(resident, 1) * of["BLOCKS"])
+    plans = _plans(tiles, steps, max(resident(of["CLUSTER"], multiprocessors), 1) * of["BLOCKS"])
     return sorted({(cost(of, shape, *plan, multiprocessors), *plan) for plan in plans})
 
 
@@ -323,15 +349,21 @@ def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, cluste
 
     step, end = pace(of)
     rows, columns = min(BM, M), min(-(-BN // BOX) * BOX, N)  # that a block fetches
-    fetched = (rows + columns / CLUSTER) * SWIZZLE * blocks
+    fetched = (rows * lines(K) + columns * lines(N) / CLUSTER) * SWIZZLE * blocks
     alike = min(down, clusters / across) * max(1, BOX / (-(-N // CHUNK) * CHUNK))  # clusters that want the same lines
     step = _step(step * (1 - LOW * (1 - rows / BM)), fetched, max(alike, min(across, clusters / down)), shape)
     end *= (1 + rows / BM * min(1, N / BN)) / 2 * (1 + RAGGED * (N % 4 > 0))
-    total = START + (whole * steps + share) * step * (SHARED if shared else 1) + (whole + -(-share // steps)) * end
+    end *= 1 if of["WM"] > 16 else whole + -(-share // steps)  # of all tiles; where warpgroups take turns, one counts
+    total = START + (whole * steps + share) * step * (SHARED if shared else 1) + end
     if shared and share % steps:
         sums = (-(-steps // share) + (clusters % shared > 0)) * shared * min(BM * CLUSTER, M) * min(BN, N)  # of parts
         total += SECOND + 4 * sums / PARTS_MOVED
     return _with_traffic(total, shape)
+
+
+def lines(columns: int) -> float:
+    """Return how many bytes count for one that is fetched of a matrix with so many columns, or of its copy."""
+    return 1 + STRADDLE * (1 - min(columns & -columns, BOX) / BOX) * (columns > BOX and columns % CHUNK == 0)
 
 
 def _step(us: float, fetched: float, alike: float, shape: tuple[int, int, int]) -> float:
@@ -375,17 +407,17 @@ def _thin_setting(BM: int, BN: int, WM: int, SLICES: int) -> dict[str, int]:
 
 
 THIN_PACES = {
-    (1, 8, 1, 16): (0.432, 1.188),
-    (1, 16, 1, 16): (1.105, 0.384),
-    (1, 32, 1, 8): (0.951, 0.273),
+    (1, 8, 1, 16): (0.388, 0.998),
+    (1, 16, 1, 16): (0.924, 0.346),
+    (1, 32, 1, 8): (0.944, 0.3),
     (4, 1, 1, 2): (1.177, 0.301),
-    (4, 8, 1, 8): (1.876, 0.68),
-    (4, 16, 2, 4): (1.278, 0.243),
+    (4, 8, 1, 8): (1.862, 0.644),
+    (4, 16, 2, 4): (1.298, 0.399),
     (8, 2, 2, 2): (1.366, 0.445),
-    (8, 16, 2, 2): (1.181, 0.381),
-    (8, 32, 2, 2): (1.156, 0.342),
-    (16, 16, 4, 2): (1.262, 0.486),
-    (32, 32, 8, 1): (1.255, 0.311),
+    (8, 16, 2, 2): (1.172, 0.419),
+    (8, 32, 2, 2): (1.153, 0.325),
+    (16, 16, 4, 2): (1.656, 0.461),
+    (32, 32, 8, 1): (1.416, 0.369),
 }
 """BM, BN, WM and SLICES of `THIN` to choose among, and µs: of a launch, and of the loads that are ahead."""
 THIN_SETTINGS = tuple(_thin_setting(*of) for of in THIN_PACES)
@@ -403,10 +435,10 @@ def thin_cost(of: Mapping[str, int], shape: tuple[int, int, int]) -> float:
     launch, load = THIN_PACES[of["BM"], of["BN"], of["WM"], of["SLICES"]]
     deep, blocks = WARP // of["WN"] * of["SLICES"], -(-M // of["BM"]) * -(-N // of["BN"])
     times, bytes_moved = -(-K // (deep * AHEAD)), moved(M, N, K)
-    loads = blocks * (of["BM"] // of["WM"]) * of["SLICES"] * (of["WM"] + 1)  # of all warps, for one k of a lane
-    issued = loads * (3.12 * times * AHEAD + 1.57 * min(times * AHEAD, K / deep)) / 1e6
+    warps = blocks * (of["BM"] // of["WM"]) * of["SLICES"]
+    issued = warps * (of["WM"] + 1) * (3.36 * times * AHEAD + 1.71 * min(times * AHEAD, K / deep)) / 1e6
     far = max(bytes_moved - NEAR, 0) * 0.169e-6
-    return launch + times * load + issued + blocks * 2.74e-3 + bytes_moved * 0.0342e-6 + far
+    return launch + times * load + issued + warps * 0.291e-3 + bytes_moved * 0.0377e-6 + far
 
 
 def _thin_kernel(name: str, idea: str, of: Mapping[str, int]) -> Kernel:
@@ -442,40 +474,39 @@ def deep_setting(BM: int, BN: int, STAGES: int, SPLIT: int) -> dict[str, int]:
 
 
 DEEP_PACES = {
-    (64, 32, 12): (0.151, 0.700),
-    (64, 64, 12): (0.155, 0.917),
-    (64, 128, 8): (0.218, 1.372),
-    (64, 192, 6): (0.302, 2.228),
-    (64, 256, 5): (0.363, 3.046),
-    (128, 64, 8): (0.187, 1.444),
-    (128, 128, 6): (0.390, 2.214),
-    (128, 192, 5): (0.584, 3.197),
-    (128, 256, 4): (0.678, 4.320),
+    (64, 32, 12): (0.159, 0.526),
+    (64, 64, 12): (0.144, 0.899),
+    (64, 128, 8): (0.207, 1.541),
+    (64, 192, 6): (0.296, 2.432),
+    (64, 256, 5): (0.321, 3.573),
+    (128, 64, 8): (0.174, 1.576),
+    (128, 128, 6): (0.39, 2.325),
+    (128, 192, 5): (0.584, 3.133),
+    (128, 256, 4): (0.678, 4.406),
 }
 """BM, BN and STAGES of `DEEP` to choose among, and the µs of a multiply step and of a tile's end."""
-SPLITS = {2: 0.652, 3: 0.587, 4: 0.601, 6: 0.684, 8: 0.828}
+SPLITS = {2: 0.735, 3: 0.575, 4: 0.548, 6: 0.649, 8: 0.690}
 """SPLIT of `DEEP` to choose among, and the µs in which the sums of such a cluster meet."""
 DEEP_SETTINGS = tuple(deep_setting(*of, SPLIT) for of in DEEP_PACES for SPLIT in SPLITS)
 """The same as template arguments."""
-DEEP_LOW, DEEP_RAGGED = 0.275, 1.26e-4  # as LOW; µs to write a sum where C's rows begin anywhere
+DEEP_LOW, DEEP_RAGGED = 0.27, 7.12e-5  # as LOW; µs to write a sum where C's rows begin anywhere
 
 
 def deep_cost(of: Mapping[str, int], shape: tuple[int, int, int], multiprocessors: int) -> float:
     """Return the µs that the model expects of `DEEP`, without copies; inf where tiles are many, or steps few."""
     (M, N, K), BM, BN, SPLIT = shape, of["BM"], of["BN"], of["SPLIT"]
-    (step, end), resident, meeting = DEEP_PACES[BM, BN, of["STAGES"]], RESIDENT[SPLIT], SPLITS[SPLIT]
-    down, across, resident = -(-M // BM), -(-N // BN), resident * multiprocessors // MULTIPROCESSORS
+    (step, end), fit, meeting = DEEP_PACES[BM, BN, of["STAGES"]], resident(SPLIT, multiprocessors), SPLITS[SPLIT]
+    down, across = -(-M // BM), -(-N // BN)
     clusters, steps = down * across, -(-K // BK)
-    if clusters > 2 * resident or steps < 2 * SPLIT:
+    if clusters > 2 * fit or steps < 2 * SPLIT:
         return inf
     rows, columns = min(BM, -(-M // 8) * 8), min(BN, -(-N // BOX) * BOX)  # that a block fetches
-    fetched = (rows + columns) * SWIZZLE * SPLIT * min(clusters, resident)
+    fetched = (rows * lines(K) + columns * lines(N)) * SWIZZLE * SPLIT * min(clusters, fit)
     alike = max(down, across) * max(1, BOX / (-(-N // CHUNK) * CHUNK))
     step = _step(step * (1 - DEEP_LOW * (1 - rows / BM)), fetched, alike, shape)
     sums = min(M, BM) * min(N, BN)
     end = end * (1 + sums / (BM * BN)) / 2 + meeting + DEEP_RAGGED * sums / SPLIT * (N % 4 > 0)
-    total = START + -(-clusters // resident) * (-(-steps // SPLIT) * step + end)
-    return _with_traffic(total, shape)
+    return _with_traffic(START + -(-clusters // fit) * (-(-steps // SPLIT) * step + end), shape)
 
 
 DEEP_FIRST = {"T": "half"} | DEEP_SETTINGS[0] | {"BITS": 32}

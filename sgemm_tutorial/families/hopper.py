@@ -17,12 +17,14 @@ from ptxsim import ALIGNMENT, MBARRIER_BYTES, SWIZZLE
 from .. import gpu
 from ..errors import ArgumentError
 from ..kernel import Kernel
-from ..launch import Box, Division, Family, Place, trial
+from ..launch import MULTIPROCESSORS, Box, Division, Family, Place, trial
 from ..operands import FP16, INT_MAX, SPLIT, Problem, Types
 from . import autotuned
 
 BOX = SWIZZLE // 2
 """Columns of a box, of FP16 or BF16."""
+RESIDENT = {1: 132, 2: 66, 3: 39, 4: 30, 6: 17, 8: 15}
+"""Clusters of so many blocks on an H200 at a time, as its driver says."""
 
 ONE_TILE: dict[str, int | str] = {"T": "half", "BM": 128, "BN": 256, "BK": 64, "WM": 16, "WN": 256, "STAGES": 4}
 """18's template arguments in the source's order."""
@@ -79,14 +81,23 @@ TF32X3 = Kernel(
 
 def addressable(problem: Problem) -> bool:
     """Whether the copy engine can fetch A and B: neither is empty, and every row begins at a multiple of 16 bytes."""
-    pitches = [size * problem.types.operand.itemsize for size in (problem.K, problem.N)]
-    return all(problem.shape) and all(number % ALIGNMENT == 0 for number in (*problem.alignment[:2], *pitches))
+    begins = (*problem.alignment[:2], *(size * problem.types.operand.itemsize for size in (problem.K, problem.N)))
+    return all(problem.shape) and not any(number % ALIGNMENT for number in begins)
+
+
+def resident(cluster: int, multiprocessors: int) -> int:
+    """Return how many clusters of so many blocks are on a GPU at a time, with a block on each SM.
+
+    As its driver said of an H200, and in proportion on others: a choice is the same on the simulator and on every GPU
+    of one kind. SMs come in pairs, so a cluster of two leaves none over.
+    """
+    return RESIDENT.get(cluster, MULTIPROCESSORS // cluster) * multiprocessors // MULTIPROCESSORS
 
 
 def columns(width: Width, M: int, N: int, multiprocessors: int) -> float:
     """Return how many columns each multiprocessor does, of full tiles and in proportion to their time."""
     clusters = -(-M // (width.CLUSTER * PARAMETERS["BM"])) * -(-N // width.BN)
-    return -(-clusters // (multiprocessors // width.CLUSTER)) * width.BN * width.slower
+    return -(-clusters // resident(width.CLUSTER, multiprocessors)) * width.BN * width.slower
 
 
 def quickest(M: int, N: int, multiprocessors: int) -> Width:
@@ -151,20 +162,19 @@ class Persistent(Fetched):
         ArgumentError
             The kernel's division gives tiles a block of their own.
         """
-        of = kernel.parameters
+        of, cluster = kernel.parameters, kernel.parameters["CLUSTER"]
         if kernel.division:
             whole, shares = kernel.division
             if whole:
                 raise ArgumentError("division", str(whole), "0: none of the tiles has a block of its own")
             return Division(shares)
-        cluster = of["CLUSTER"]
-        tiles, resident = (
-            -(-problem.M // (cluster * of["BM"])) * -(-problem.N // of["BN"]),
-            place.multiprocessors // cluster,
+        tiles = -(-problem.M // (cluster * of["BM"])) * -(-problem.N // of["BN"])
+        fit = (
+            gpu.resident_clusters(kernel.instance, cluster, place.device)  # the driver knows which SMs this GPU lacks
+            if place.device is not None and cluster > 1 and tiles > 1
+            else resident(cluster, place.multiprocessors)
         )
-        if place.device is not None and cluster > 1 and tiles > 1:  # simulated, there are as many as SMs allow
-            resident = min(resident, gpu.resident_clusters(kernel.instance, cluster, place.device))
-        return Division(cluster * min(tiles, max(resident, 1)))
+        return Division(cluster * min(tiles, max(fit, 1)))
 
     def spread(self, place: Place) -> Place:
         """Return the place with an SM for each tile, so that no block does several."""

@@ -1,4 +1,4 @@
-"""What a notebook says of measurements holds for every recorded card: its cells run, and their assertions hold."""
+"""Every notebook's statements about measurements hold for every recorded card: cells run, assertions pass."""
 
 import gc
 import sys

@@ -1,4 +1,4 @@
-"""What every notebook of the book must be before nbval re-executes it, and what nbval would let pass.
+"""Rules for notebooks that hold before nbval re-executes them, and for outputs that nbval would let pass.
 
 nbval compares every stored output with a fresh one, HTML, SVG and stderr included, except PNG and JPEG, and except
 in cells without an execution count. So neither may occur outside the live cells.

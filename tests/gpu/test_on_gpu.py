@@ -1,4 +1,4 @@
-"""What only a GPU can show: right results there, at any size, and believable times."""
+"""The kernels on a GPU: right results at any size, and believable times."""
 
 import dataclasses
 import os
@@ -17,6 +17,7 @@ from lab.records import timings
 from lab.records.provenance import provenance
 from lab.variants import IN_BF16, STEP_IN_FP64, STEPS
 from sgemm_tutorial import CATALOGUE, LADDER, TutorialError, cublas, find, gpu, operands, timing
+from sgemm_tutorial.families import any_shape, hopper
 
 pytestmark = pytest.mark.skipif(not gpu.available(), reason="needs a GPU")
 each_kernel = pytest.mark.parametrize("kernel", [*CATALOGUE, *IN_BF16], ids=lambda kernel: kernel.expression)
@@ -194,27 +195,27 @@ def launches():
 
 def test_at_256_the_time_is_the_gpus_and_not_the_hosts(launches):
     times = timing.time_interleaved(launches(256, "03"))
-    assert 0.002 < times["cuBLAS"].summary["ms"] < 0.030
-    assert 0.002 < times["03"].summary["ms"] < 0.060
+    assert 0.002 < times["cuBLAS"].percentiles["ms"] < 0.030
+    assert 0.002 < times["03"].percentiles["ms"] < 0.060
     assert all(time.batch > 10 for time in times.values())
 
 
 @pytest.mark.parametrize("size", [256, 1024, 2048])
 def test_samples_agree_with_each_other(launches, size):
     for name, time in timing.time_interleaved(launches(size, "03")).items():
-        assert time.summary["ms_p90"] < 1.25 * time.summary["ms_p10"], (name, time)
+        assert time.percentiles["ms_p90"] < 1.25 * time.percentiles["ms_p10"], (name, time)
 
 
 def test_two_runs_agree(launches):
     pair = launches(1024, "02")
     first, second = (timing.time_interleaved(pair) for _ in range(2))
     for name in pair:
-        assert first[name].summary["ms"] == pytest.approx(second[name].summary["ms"], rel=0.1)
+        assert first[name].percentiles["ms"] == pytest.approx(second[name].percentiles["ms"], rel=0.1)
 
 
 def test_a_long_kernel_takes_as_long_as_plain_events_say(launches):
     launch = launches(2048, "02")["02"]
-    median = timing.time_interleaved({"02": launch})["02"].summary["ms"]
+    median = timing.time_interleaved({"02": launch})["02"].percentiles["ms"]
     begin, end = cupy.cuda.Event(), cupy.cuda.Event()
     begin.record()
     for _ in range(10):
@@ -225,7 +226,7 @@ def test_a_long_kernel_takes_as_long_as_plain_events_say(launches):
 
 
 def test_work_that_grows_eightfold_takes_about_eight_times_as_long(launches):
-    small, large = (timing.time_interleaved(launches(size, "02"))["02"].summary["ms"] for size in (1024, 2048))
+    small, large = (timing.time_interleaved(launches(size, "02"))["02"].percentiles["ms"] for size in (1024, 2048))
     assert 5 < large / small < 12
 
 
@@ -233,7 +234,7 @@ def test_a_flushed_l2_costs_time(launches):
     pair = launches(512, "02")
     warm, cold = (timing.time_interleaved(pair, flush_l2=flush) for flush in (False, True))
     for name in pair:
-        assert warm[name].summary["ms"] < cold[name].summary["ms"] < warm[name].summary["ms"] + 0.1
+        assert warm[name].percentiles["ms"] < cold[name].percentiles["ms"] < warm[name].percentiles["ms"] + 0.1
 
 
 def test_the_ladder_climbs_and_ratios_are_sane():
@@ -281,6 +282,31 @@ except BenchError as error:
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert "points measured before: 1, saved in" in result.stdout, result.stderr
     assert [point.kernel for point in timings.load(tmp_path / "r.json").points] == ["01_naive"]
+
+
+@pytest.mark.skipif("H200" not in gpu.place().name if gpu.available() else True, reason="needs an H200")
+@pytest.mark.parametrize("cluster", [2, 3, 4, 6, 8])
+def test_the_driver_says_how_many_clusters_fit_an_h200(cluster):
+    kernel = any_shape.DEEP.variant(**any_shape.deep_setting(64, 32, 12, cluster))
+    assert gpu.resident_clusters(kernel.instance, cluster, gpu.place().device) == hopper.RESIDENT[cluster]
+
+
+@pytest.mark.parametrize("kernel", ['find("12")', 'find("13").variant().divided(0, 50)'])
+def test_no_launch_finds_the_counters_of_one_that_was_cut_off(kernel):
+    """The context has ended with it: no later launch in the process runs, so none gives wrong results."""
+    code = f"""
+import cupy
+from sgemm_tutorial import DeviceError, find
+A, kernel = cupy.ones((512, 512), cupy.float32), {kernel}
+print(kernel(A, A)[0, 0])
+for launched in (kernel.edited(("if (isLast) *", "__trap(); *")), kernel, kernel):
+    try:
+        print(launched(A, A)[0, 0])
+    except (DeviceError, cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError):
+        print("refused")
+"""
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.stdout.split() == ["512.0", "refused", "refused", "refused"], result.stderr
 
 
 def test_a_wrong_kernel_is_not_timed(tmp_path):

@@ -1,4 +1,4 @@
-"""Where the hardware puts what stmatrix stores, and what ldmatrix makes of it: bit for bit as the simulator says."""
+"""stmatrix and ldmatrix put each element where the simulator says, bit for bit."""
 
 import cupy
 import numpy as np

@@ -1,4 +1,4 @@
-"""What is counted of the ladder's kernels: the chapters' formulas, and ragged sizes by brute force."""
+"""Counts of the ladder's kernels equal the chapters' formulas, and brute force at ragged sizes."""
 
 from collections import Counter
 

@@ -9,11 +9,11 @@ from sgemm_tutorial.families.any_shape import (
     DEEP,
     DEEP_SETTINGS,
     KERNEL,
-    RESIDENT,
     deep_cost,
     deep_setting,
     setting,
 )
+from sgemm_tutorial.families.hopper import resident
 from sgemm_tutorial.operands import FP16, IN_16_BITS
 from sgemm_tutorial.tuned import Way
 
@@ -131,6 +131,6 @@ def test_the_model_keeps_to_what_fits():
         fitting = [of for of in DEEP_SETTINGS if deep_cost(of, shape, 132) < float("inf")]
         for of in fitting:
             tiles = -(-shape[0] // of["BM"]) * -(-shape[1] // of["BN"])
-            assert -(-shape[2] // 64) >= 2 * of["SPLIT"] and tiles <= 2 * RESIDENT[of["SPLIT"]]
+            assert -(-shape[2] // 64) >= 2 * of["SPLIT"] and tiles <= 2 * resident(of["SPLIT"], 132)
         assert fitting
     assert {deep_cost(of, (4096, 4096, 64), 132) for of in DEEP_SETTINGS} == {float("inf")}

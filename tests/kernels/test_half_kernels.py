@@ -10,10 +10,11 @@ import pytest
 
 from lab import resources, sass
 from ptxsim.fma import fma32
-from ptxsim.tensor import accumulation_bound, multiply_accumulate
+from ptxsim.tensor import multiply_accumulate
 from sgemm_tutorial import SimulationFault, find
 from sgemm_tutorial.operands import FP16
 
+from ..accumulation import accumulation_bound
 from ..sources import execute, probe
 
 WMMA = find("14").variant(BM=32, BN=64)

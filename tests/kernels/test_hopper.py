@@ -1,11 +1,14 @@
 """Kernels 18 to 20, simulated: their sums are 16's to the bit for any shape, and they need every wait and fence."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from lab import resources
-from sgemm_tutorial import ArgumentError, SimulationFault, find, matrices, operands, simulate
-from sgemm_tutorial.families.hopper import WIDTHS, addressable
+from sgemm_tutorial import ArgumentError, SimulationFault, find, gpu, matrices, operands, simulate
+from sgemm_tutorial.families import any_shape
+from sgemm_tutorial.families.hopper import WIDTHS, addressable, resident
 from sgemm_tutorial.launch import Place
 from sgemm_tutorial.operands import FP16
 
@@ -166,6 +169,25 @@ def test_a_width_that_leaves_few_multiprocessors_idle(size, multiprocessors, wid
     assert all(one.resolve(problem, Place("sm_90", 132)).kernel is one for one in (PLAIN, FETCHING, ALONE))
     blocks = kernel.resolve(problem, Place("sm_90", multiprocessors)).division.blocks
     assert blocks <= multiprocessors and blocks % chosen.CLUSTER == 0
+
+
+def test_clusters_at_a_time():
+    """As many as an H200's driver says, where clusters of four leave SMs over; in proportion on other GPUs."""
+    assert [resident(cluster, 132) for cluster in (1, 2, 3, 4, 5, 6, 8)] == [132, 66, 39, 30, 26, 17, 15]
+    assert [resident(cluster, 114) for cluster in (1, 2, 4)] == [114, 57, 25] and resident(8, 7) == 0
+    problem = operands.imagined(4096, 4096, 64, FP16)
+    for cluster in (1, 2, 4):
+        kernel = HOPPER.variant(CLUSTER=cluster)
+        assert kernel.resolve(problem).division.blocks == cluster * resident(cluster, 132)
+        other = dataclasses.replace(any_shape.KERNEL, settled=True).variant(CLUSTER=cluster)
+        assert other.resolve(problem).division.blocks == cluster * resident(cluster, 132)
+
+
+def test_on_a_gpu_its_driver_says_how_many_clusters_fit(monkeypatch):
+    monkeypatch.setattr(gpu, "resident_clusters", lambda instance, cluster, device: 60)
+    problem, on_gpu = operands.imagined(4096, 4096, 64, FP16), Place("sm_90", 132, 0)
+    assert HOPPER.variant(CLUSTER=2).resolve(problem, on_gpu).division.blocks == 120
+    assert HOPPER.variant(CLUSTER=1).resolve(problem, on_gpu).division.blocks == 132
 
 
 def test_what_is_counted():

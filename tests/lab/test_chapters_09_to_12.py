@@ -1,4 +1,4 @@
-"""What chapters 09 to 12 compute: pictures of lanes, and the rules of registers."""
+"""Computations of chapters 09 to 12: pictures of lanes, and the rules of registers."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What chapters 18 and 19 show: times, gains and chance, where chunks lie, the life of a stage."""
+"""Computations of chapters 18 and 19: times, gains and chance, places of chunks, the life of a stage."""
 
 import dataclasses
 

@@ -117,6 +117,66 @@ def test_a_terminal_is_shown_no_empty_column_so_that_verdicts_have_room():
     assert text.count("out of bounds, line 14") == 2 and "inputs" not in text
 
 
+NARROW = """\
+// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16), arguments = M N K alpha A B beta C
+#define TILE 16
+__global__ void product(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C)
+{
+    __shared__ float As[TILE][TILE], Bs[TILE][TILE];
+    int row = blockIdx.y * TILE + threadIdx.y, col = blockIdx.x * TILE + threadIdx.x;
+    float sum = 0;
+    for (int t = 0; t < K; t += TILE) {
+        As[threadIdx.y][threadIdx.x] = row < M && t + threadIdx.x < K ? A[row * K + t + threadIdx.x] : 0;
+        Bs[threadIdx.y][threadIdx.x] = col < N && t + threadIdx.y < K ? B[(t + threadIdx.y) * N + col] : 0;
+        __syncthreads();
+        for (int k = 0; k < TILE; ++k) sum += As[threadIdx.y][k] * Bs[k][threadIdx.x];
+        __syncthreads();  // before the next tile
+    }
+    if (row < M && col < N) C[row * N + col] = alpha * sum + beta * C[row * N + col];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("// launch", "// run", "The comment in line 1 is not read, as it does not begin with"),
+        ("row < M && t + threadIdx.x", "t + threadIdx.x", "out of bounds: mine, line 9, block"),
+        ("        __syncthreads();  //", "    //", "race: mine, line 9, block (0, 0), thread (0, 0): writes As at"),
+        ("= alpha * sum", "= sum", "The result is AB + βC: α is not used."),
+        (
+            "        __syncthreads();\n",
+            "        while (((volatile float*)C)[0] < 1);\n",
+            "deadlock: mine, line 11, block",
+        ),
+        ("if (row < M && col < N) C", "C", "If it is meant for such sizes only, put this above it:"),
+    ],
+)
+def test_what_is_said_fits_80_columns(run, monkeypatch, old, new, said):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert old in NARROW
+    Path("mine.cu").write_text(NARROW.replace(old, new, 1), encoding="utf-8")
+    shown = [*run("check", "mine.cu", "--simulate")[1:], *run("trace", "mine.cu", "--size", "48")[1:]]
+    assert max(len(line) for text in shown for line in text.splitlines()) <= 80
+    text = " ".join(" ".join(shown).split())
+    assert said in text
+    launches = re.findall(r"^// launch: .*(?:\n//     .*)*", shown[0], re.MULTILINE)
+    for launch in launches:
+        assert "arguments = M N K alpha A B beta C" in launch.replace("\n//    ", "")
+    assert bool(launches) == ("put this above it:" in text or "found by trial" in text)
+
+
+def test_a_trace_that_fits_80_columns_has_its_numbers_whole_and_source_lines_cut(run, monkeypatch):
+    """Of a kernel with shared memory, a row ends in six numbers."""
+    shown = []
+    for width in ("", "80"):
+        monkeypatch.setenv("COLUMNS", width) if width else monkeypatch.delenv("COLUMNS", raising=False)
+        text = run("trace", "09", "--size", "64")[1]
+        shown.append([line.split()[-6:] for line in text.splitlines() if re.search(r"(–|\d) *$", line)])
+    assert len(shown[0]) > 10 and shown[0] == shown[1] and "…" in text
+    assert {"instructions", "requests", "sectors", "wavefronts"} <= set(text.split())
+
+
 def test_a_terminal_is_shown_the_table_of_a_result():
     result = check("02", 8, 8, 8, on_gpu=False)
     shown, table = __main__.in_terminal(result), __main__.in_terminal(result.table())
@@ -469,7 +529,7 @@ def test_it_runs_as_a_module(capsys, monkeypatch):
 def test_a_notebook_shows_no_exit_status():
     """IPython puts `get_ipython` among the builtins; %run would show a status other than 0 as a failure."""
     code = """import builtins, runpy, sys
-builtins.get_ipython, sys.argv = None, ["lab", "check", "01", "--sizes", "x"]
+builtins.get_ipython, sys.argv = lambda: None, ["lab", "check", "01", "--sizes", "x"]
 runpy.run_module("lab", run_name="__main__")"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0 and "error: sizes: got " in done.stderr
@@ -571,7 +631,7 @@ def test_tune_tries_values_of_any_kernel(run, no_gpu, share_runs, monkeypatch):
 def test_tune_of_values_on_a_gpu(run, a_gpu, monkeypatch):
     kernels = {(4,): find("02").variant(BM=4), (8,): find("02")}
     points = [
-        dataclasses.replace(POINT, **files.of(kernel), ms=ms)
+        dataclasses.replace(POINT, **files.fields(kernel), ms=ms)
         for kernel, ms in zip(kernels.values(), (2.0, 1.0), strict=True)
     ]
     asked = []
@@ -595,6 +655,12 @@ def test_tune_of_values_on_a_gpu(run, a_gpu, monkeypatch):
     data = json.loads(out)
     assert status == 0 and [of["setting"] for of in data["points"]] == [[4]] and data["complete"] is False
     assert err.endswith("in o.json; left to time: 1, start again to continue\n")
+
+
+def test_tune_says_where_more_is_said_of_settings_that_are_all_wrong(run, no_gpu):
+    Path("mine.cu").write_text(find("02").source.replace("k < K", "k < K - 1"), encoding="utf-8")
+    status, out, _ = run("tune", "mine.cu", "--set", "BM=8,16", "--set", "BN=32")
+    assert status == 1 and "check mine.cu --set BM=8 --set BN=32 --simulate says more of the first one." in out
 
 
 def test_a_skeleton_that_passes_is_still_said_to_be_unfinished(run):

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab import check, correctness, suite
+from lab.__main__ import main
 from lab.correctness import Case, cases, excess, judged
 from sgemm_tutorial import CATALOGUE, ArgumentError, DeviceError, Kernel, find, kernel_from
 from sgemm_tutorial.families import autotuned
@@ -246,6 +247,15 @@ def test_32_bit_offsets_are_found_in_the_last_tile(narrow):
     assert [check(kernel, on_gpu=False, **case).passed for case in far] == [False] * len(far)
 
 
+def test_in_the_last_tile_an_element_is_named_by_its_place_in_c():
+    kernel = find("03").edited(("alpha * acc", "2 * alpha * acc"))
+    case = next(case for case in cases(kernel, on_gpu=False) if case.get("last_tile"))
+    result = check(kernel, on_gpu=False, **case)
+    row, column = result.worst_at
+    assert 0 <= case["M"] - 1 - row < 32 and 0 <= case["N"] - 1 - column < 32
+    assert result.example.startswith(f"C[{row}, {column}] is ")
+
+
 @pytest.mark.parametrize(("alpha", "beta", "array"), [(0.0, 1.0, "A"), (1.0, 0.0, "C")])
 def test_a_read_is_found_whatever_becomes_of_it(alpha, beta, array):
     """The value may be compared with something, or multiplied with 0: BLAS does not even read it."""
@@ -422,6 +432,17 @@ def test_a_thread_that_writes_what_another_one_writes_too_is_found(tmp_path, oth
     results = suite(racing, on_gpu=False)
     assert all(not result for result in results.results if result.races)
     assert f"looked for in 2 of {len(results.results)} cases" in str(results)
+
+
+def test_a_note_is_no_failure_and_is_shown_once(tmp_path, capsys):
+    flagged = "    __shared__ int used;\n    used = VALUE; __syncthreads();\n    if (used < 0) return;\n" + RIGHT
+    noted = own(tmp_path, flagged.replace("VALUE", "M"))
+    results = suite(noted, on_gpu=False)
+    assert results and str(results).count("the same value: no fault") == 1
+    assert main(["check", str(noted.path), "--simulate", "--set", "BM=8", "--set", "BN=32"]) == 0
+    assert capsys.readouterr().out.count("the same value: no fault") == 1
+    racing = own(tmp_path, flagged.replace("VALUE", "M + threadIdx.x"), "01_racing")
+    assert "race" in check(racing, 9, 31, 9, on_gpu=False).verdict
 
 
 @pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)

@@ -236,6 +236,62 @@ __global__ void rows(const float* A, const float* B, float* C, int M, int N, int
     }
 }
 """
+LAMBDAS = """\
+template <typename T, int SIDE = 16>
+__global__ void product(T const* A, T const* B, T* C, std::size_t M, std::size_t N, std::size_t K)
+{
+    auto const row = blockIdx.y * SIDE + threadIdx.y, col = blockIdx.x * SIDE + threadIdx.x;
+    auto sum_over = [&](auto count, auto&& term) {
+        T sum{};
+        for (decltype(count) k = 0; k < count; ++k) sum += term(k);
+        return sum;
+    };
+    if (row < M && col < N) C[row * N + col] = sum_over(K, [&](auto k) { return A[row * K + k] * B[k * N + col]; });
+}
+"""
+BATCH = PLAIN.replace(
+    "int K)\n{", "int K)\n{\n    A += blockIdx.z * M * K, B += blockIdx.z * K * N, C += blockIdx.z * M * N;"
+)
+ROW_OF_BLOCKS = PLAIN.replace("blockIdx.y * blockDim.y + threadIdx.y", "blockIdx.y").replace("blockDim.x", "256")
+GUIDES = """\
+typedef struct {
+    int width;
+    int height;
+    int stride;
+    float* elements;
+} Matrix;
+__device__ float get(const Matrix A, int row, int col) { return A.elements[row * A.stride + col]; }
+__device__ Matrix part(Matrix A, int row, int col)
+{
+    Matrix of;
+    of.width = of.height = TILE;
+    of.stride = A.stride;
+    of.elements = &A.elements[A.stride * TILE * row + TILE * col];
+    return of;
+}
+__global__ void product(const Matrix A, const Matrix B,
+                        Matrix C)
+{
+    __shared__ float a[TILE][TILE], b[TILE][TILE];
+    int row = threadIdx.y, col = threadIdx.x;
+    float sum = 0;
+    for (int m = 0; m < A.width / TILE; ++m) {
+        a[row][col] = get(part(A, blockIdx.y, m), row, col), b[row][col] = get(part(B, m, blockIdx.x), row, col);
+        __syncthreads();
+        for (int e = 0; e < TILE; ++e) sum += a[row][e] * b[e][col];
+        __syncthreads();
+    }
+    part(C, blockIdx.y, blockIdx.x).elements[row * C.stride + col] = sum;
+}
+void run(const Matrix A, const Matrix B, Matrix C)
+{
+    Matrix d_A = A, d_B = B, d_C = C;
+    cudaMalloc(&d_A.elements, A.width * A.height * sizeof(float));
+    dim3 block(TILE, TILE), grid(B.width / block.x, A.height / block.y);
+    product<<<grid, block>>>(d_A, d_B, d_C);
+}
+"""
+GUIDES = "#define TILE 16\n" + GUIDES
 STYLES = {
     "plain": (PLAIN, "block = (16, 16), arguments = A B C M N K"),
     "like BLAS, with its launch": (BLAS_LIKE, "arguments = M N K alpha A B beta C"),
@@ -260,6 +316,20 @@ STYLES = {
     "by cooperative groups": (BY_GROUPS, "block = (16, 16), arguments = A B C M N K"),
     "with macros for the indices": (BY_MACROS, "block = (16, 16), arguments = A B C M N K"),
     "with a parameter that is no size": (GUARDED, "block = (16, 16), arguments = A B C M N K"),
+    "with generic lambdas": (LAMBDAS, "grid = (cdiv(N, SIDE), cdiv(M, SIDE)), block = (SIDE, SIDE)"),
+    "of a batch": (BATCH, "grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)"),
+    "with blocks of 256 threads along a row": (ROW_OF_BLOCKS, "grid = (cdiv(N, 256), M), block = 256"),
+    "with blocks of 256 threads along a column": (
+        ROW_OF_BLOCKS.replace("row = blockIdx.y, col", "col = blockIdx.y, row"),
+        "grid = (cdiv(M, 256), N), block = 256",
+    ),
+    "with __restrict__ and const in any order": (
+        PLAIN.replace("const float* A", "float const *__restrict__ A")
+        .replace("const float* B", "const float * __restrict__ const B")
+        .replace("float* C, int M, int N", "float *__restrict C, const int M, int const N"),
+        "block = (16, 16), arguments = A B C M N K",
+    ),
+    "with a struct for each matrix, as in NVIDIA's guide": (GUIDES, "block = (TILE, TILE), arguments = A B C M N K"),
     "rows along x": (
         PLAIN.replace(
             "blockIdx.y * blockDim.y + threadIdx.y, col", "blockIdx.x * blockDim.x + threadIdx.x, col"
@@ -292,7 +362,7 @@ def test_a_product_in_any_usual_style_is_checked_as_it_is(write, style):
     text, said = STYLES[style]
     kernel, *_ = guessed(write(text))
     assert said in str(kernel.family.rule)
-    whole = {"multiples = 16"} if text in (SQUARE, BY_HOST) else {"multiples = 64"} if text == COARSE else {""}
+    whole = {"multiples = 16"} if text in (SQUARE, BY_HOST, GUIDES) else {"multiples = 64"} if text == COARSE else {""}
     kernel, *_ = guessed(write(text), *whole) if "" not in whole else (kernel, "")
     suite = lab.suite(kernel, on_gpu=False)
     assert suite.passed, str(suite.failures())
@@ -440,6 +510,27 @@ def test_usual_mistakes_are_named(write, said):
     kernel = kernel_from(write(text.replace(old, new)))
     result = lab.check(kernel, 70, 36, 20, -1.5, 0.75, on_gpu=False)
     assert not result.passed and said in "\n".join(diagnosis(kernel, result))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "case", "said"),
+    [
+        ("alpha * sum", "1.0005f * alpha * sum", {"alpha": -1.5, "beta": 0.75}, r"is [-.\d]+ and should be [-.\d]+"),
+        ("alpha * sum", "fminf(3e38f, alpha * sum)", {"special": True}, r"is 3e\+38 and should be (nan|inf)"),
+        ("float sum = 0", "if (K == 0) return;\n    float sum = 0", {"K": 0, "beta": 2.0}, "is .+ and should be .+"),
+        ("if (row >= M", "if (col == 2 || row >= M", {}, r"was never written and should be [-.\d]+"),
+    ],
+)
+def test_every_wrong_verdict_says_what_came_and_what_was_expected(write, old, new, case, said):
+    text = BLAS_LIKE.replace("beta * C[row * N + col]", "(beta == 0 ? 0 : beta * C[row * N + col])")
+    text, case = text.replace("(16, 16)\n", "(16, 16), rules = BLAS\n"), {"M": 20, "N": 36, "K": 20} | case
+    assert old in text and lab.check(kernel_from(write(text)), **case, on_gpu=False)
+    kernel = kernel_from(write(text.replace(old, new), "wrong.cu"))
+    result = lab.check(kernel, **case, on_gpu=False)
+    shown = "C[{}, {}] ".format(*result.worst_at)
+    assert result.wrong and re.fullmatch(re.escape(shown) + said + r"\.", result.example)
+    assert len({*re.findall(r" (?:is|be) (.+?)(?: and|\.$)", result.example)}) == 2 - result.example.count("never")
+    assert diagnosis(kernel, result)[1] == result.example == result.table().note.splitlines()[-1]
 
 
 def test_the_mistake_is_looked_for_where_it_can_be_told(write, capsys):
@@ -892,6 +983,14 @@ def test_the_case_that_is_explained_is_a_long_one(write, capsys):
         ("float* A, float* B, float* C, int3 of", "got int3 of, no number, which cannot be checked as it is, needs a"),
         ("float* A, float* B, float* C", "if these are constants, make a copy of the kernel that takes int M"),
         (
+            "Sizes A, Sizes B, Sizes C",
+            "needs a copy of the kernel that takes pointers and numbers as arguments of their",
+        ),
+        (
+            "int* A, int* B, int* C, int M, int N, int K",
+            "got A of int, B of int and C of int, needs all of float, double",
+        ),
+        (
             "float* x, float* w, float* bias, float* y, int M, int N, int K",
             "got pointers x, w, bias, y, which cannot be checked as it is, needs A, B and C: a copy",
         ),
@@ -900,6 +999,71 @@ def test_the_case_that_is_explained_is_a_long_one(write, capsys):
 def test_kernels_that_cannot_be_checked_as_they_are(write, arguments, message):
     with pytest.raises(ArgumentError, match=re.escape(message)):
         guessed(write(f"struct Sizes {{ int M; }};\n__global__ void k({arguments}) {{ }}"))
+
+
+@pytest.mark.parametrize(
+    ("members", "arguments", "types"),
+    [
+        ("double *data; size_t rows, cols;", "of C, of A, of B", "double"),
+        ("size_t n_cols, n_rows; float* data;", "of m, of n, of out", "float"),
+    ],
+)
+def test_structs_of_matrices_under_other_names(write, members, arguments, types):
+    names = re.findall(r"of (\w+)", arguments)
+    A, B, C = sorted(names) if "C" in names else names
+    rows, cols = ("n_rows", "n_cols") if "n_rows" in members else ("rows", "cols")
+    text = f"""struct of {{ {members} }};
+__global__ void product({arguments}) {{
+    int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= {C}.{rows} || col >= {C}.{cols}) return;
+    {types} sum = 0;
+    for (int k = 0; k < {A}.{cols}; ++k) sum += {A}.data[row * {A}.{cols} + k] * {B}.data[k * {B}.{cols} + col];
+    {C}.data[row * {C}.{cols} + col] = sum + 0 * {B}.{rows};
+}}"""
+    kernel, *_ = guessed(write(text))
+    assert kernel.types.operand == {"float": np.float32, "double": np.float64}[types] and lab.check(
+        kernel, 20, 30, 40, on_gpu=False
+    )
+    for other in (members.replace("rows", "count"), members + "float* more;"):
+        with pytest.raises(
+            ArgumentError, match=r"got of \w, no number, which cannot be checked as it is, needs a copy"
+        ):
+            guessed(write(text.replace(members, other)))
+
+
+def test_lines_stay_where_they_are_where_structs_are_unpacked(write):
+    run = sg.simulate(guessed(write(GUIDES))[0], *sg.matrices(32, 32, 32, on_gpu=False))
+    waits = [number for number, line in enumerate(GUIDES.splitlines(), 1) if "__syncthreads" in line]
+    assert [line for line, counts in sorted(run.lines.items()) if counts.by_class["barrier"]] == waits
+
+
+def test_sizes_in_a_template_are_not_taken_for_tiles(write):
+    text = PLAIN.replace("__global__", "template <int N = 64>\n__global__").replace(
+        "int M, int N, int K", "int M, int K"
+    )
+    with pytest.raises(
+        ArgumentError, match="got int N = 64 in its template, which cannot be checked as it is, needs a copy"
+    ):
+        guessed(write("// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)\n" + text))
+
+
+def test_a_macro_is_told_from_a_template_parameter(write):
+    with pytest.raises(ArgumentError, match=r"TILE: .* needs one of none: it is a constant there, so change the file"):
+        guessed(write(SQUARE), TILE=8)
+
+
+def test_ptx_is_for_ptxsim(write):
+    with pytest.raises(ArgumentError, match="python -m ptxsim runs PTX"):
+        guessed(write(".version 8.0", "mine.ptx"))
+    assert main(["check", str(write(".version 8.0", "mine.ptx"))]) == 2
+
+
+def test_sizes_that_host_code_copies_to_constants_are_told_of(write, capsys):
+    text = "__constant__ int M, N, unused, K = 9;\n" + PLAIN.replace("int M, int N, int K", "int K")
+    text = "// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16), arguments = A B C K\n" + text
+    assert main(["check", str(write(text)), "--simulate", "--sizes", "20"]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "M, N: 0 here" in said and "The result is nothing but zeros" in said
 
 
 def test_an_endless_kernel_is_told_after_its_first_case(write, capsys):

@@ -1,4 +1,4 @@
-"""What a kernel gets for its arguments: structs by value with the addresses of arrays in them, and null pointers."""
+"""Arguments of a kernel: structs by value with the addresses of arrays in them, and null pointers."""
 
 import numpy as np
 import pytest

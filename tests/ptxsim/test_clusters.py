@@ -436,7 +436,7 @@ def test_between_arrival_and_wait():
 def test_an_arrival_that_orders_nothing():
     body = "__shared__ unsigned word; if (t == 0) word = 5 + rank; relaxed(); come(); c[t] = word;"
     got = fault(body)
-    assert got.kind == "race" and "which thread 0 wrote" in str(got)
+    assert got.kind == "race" and f"which thread 0 wrote in line {got.line} since the last barrier" in str(got)
 
 
 FAR_BEGIN = """

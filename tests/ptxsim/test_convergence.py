@@ -12,12 +12,20 @@ PTX = """
 .visible .entry f(.param .u64 out)
 {{
     .reg .pred %p<4>;
-    .reg .b32 %r<6>;
+    .reg .b32 %r<16>;
+    .reg .f32 %f<2>;
     .reg .b64 %rd<4>;
+    .shared .align 16 .b8 rows[1024];
     ld.param.u64 %rd1, [out];
     mov.u32 %r1, %tid.x;
     and.b32 %r2, %r1, 31;
     mov.u32 %r3, 0;
+    mov.f32 %f1, 0f00000000;
+    shl.b32 %r5, %r1, 4;
+    mov.u32 %r6, rows;
+    add.u32 %r5, %r5, %r6;
+    st.shared.v4.b32 [%r5], {{%r3, %r3, %r3, %r3}};
+    bar.sync 0;
 {before}
 {aligned}
     mul.wide.u32 %rd2, %r1, 4;
@@ -69,6 +77,12 @@ OVER:
 """
 PREDICATED = "    setp.eq.s32 %p1, %r2, 0;\n@%p1 add.s32 %r3, %r3, 1;"
 ALIGNED = {
+    "mma": "    mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f1, %f1, %f1}, {%r3, %r3, %r3, %r3}, "
+    "{%r3, %r3}, {%f1, %f1, %f1, %f1};",
+    "ldmatrix": "    ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r7}, [%r5];",
+    "stmatrix": "    stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r5], {%r3};",
+    "wmma": "    wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r8, %r9, %r10, %r11, %r12, %r13, %r14, %r15}, "
+    "[%r6], 16;",
     "wgmma": "    wgmma.fence.sync.aligned;",
     "setmaxnreg": "    setmaxnreg.inc.sync.aligned.u32 232;",
     "the cluster's barrier": "    barrier.cluster.arrive.aligned;\n    barrier.cluster.wait.aligned;",

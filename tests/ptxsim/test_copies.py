@@ -313,10 +313,11 @@ def test_a_wait_comes_into_force_for_the_thread_alone():
     assert run_bits(own, words[:32])[0].tolist() == words[:32]
     late = copying("copy<4>(s + t, a + t);\nwait_all();\n__syncthreads();\nc[t] = s[31 - t];")
     assert run_bits(late, words[:32])[0].tolist() == words[31::-1]
-    early = copying("copy<4>(s + t, a + t);\nwait_all();\nc[t] = s[31 - t];  // here")
-    found = fault(early, "// here")
-    assert (found.kind, found.thread) == ("race", 0)
-    assert "reads s at byte 124, which thread 31 wrote since the last barrier" in str(found)
+    for before in ("", "s[t] = 1;\n__syncthreads();\n"):  # whose line is not the copy's
+        early = copying(before + "copy<4>(s + t, a + t);\nwait_all();\nc[t] = s[31 - t];  // here")
+        found = fault(early, "// here")
+        assert (found.kind, found.thread) == ("race", 0)
+        assert "reads s at byte 124, which thread 31 wrote since the last barrier" in str(found)
 
 
 def test_threads_may_copy_different_things():
@@ -421,16 +422,16 @@ ONTO = {
         "copies to s at byte 0, whose asynchronous copy by thread 1",
     ),
     "what another reads": (
-        "s[t] = 0;\n__syncthreads();\nc[t] = s[31 - t];\ncopy<4>(s + t, a + t);",
+        "s[t] = 0;\n__syncthreads();\nc[t] = s[31 - t];  // there\ncopy<4>(s + t, a + t);",
         "race",
         0,
-        "copies to s at byte 0, which thread 31 read since the last barrier",
+        "copies to s at byte 0, which thread 31 read in line THERE since the last barrier",
     ),
     "what another wrote": (
-        "s[31 - t] = 0;\ncopy<4>(s + t, a + t);",
+        "s[31 - t] = 0;  // there\ncopy<4>(s + t, a + t);",
         "race",
         0,
-        "copies to s at byte 0, which thread 31 wrote since the last barrier",
+        "copies to s at byte 0, which thread 31 wrote in line THERE since the last barrier",
     ),
     "what another copied": (
         "copy<4>(s + 31 - t, a);\nwait_all();\ncopy<4>(s + t, a);",
@@ -443,9 +444,10 @@ ONTO = {
 
 @pytest.mark.parametrize(("body", "kind", "thread", "text"), ONTO.values(), ids=ONTO)
 def test_copies_onto_what_is_in_use(body, kind, thread, text):
-    found = fault(copying(body), "// by 4")
+    kernel = copying(body)
+    found = fault(kernel, "// by 4")
     assert (found.kind, found.thread) == (kind, thread)
-    assert text in str(found)
+    assert text.replace("THERE", str(line_of(kernel, "// there") if "// there" in body else "")) in str(found)
 
 
 def test_a_thread_may_copy_onto_what_it_alone_used():

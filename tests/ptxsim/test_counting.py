@@ -176,3 +176,8 @@ def test_shared_memory_counted_by_hand():
     assert lines["broadcasts"].shared_load_bytes == 2 * 32 * 4
     assert (lines["a diagonal"].shared_load_wavefronts, lines["a diagonal"].shared_load_conflicts) == (1, 0)
     assert run.total.by_class["barrier"] == 2
+
+
+def test_sectors_of_a_warp_whose_second_lane_goes_back():
+    rows = np.array([[0] * 32, [64, 32] + [64] * 30])
+    assert sectors(rows) == 3

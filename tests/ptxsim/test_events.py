@@ -1,4 +1,4 @@
-"""What a traced block does besides its accesses: kept in order, with who does it, where, and until a fault."""
+"""Events of a traced block beside its accesses: their order, their threads and places, until a fault."""
 
 import pytest
 

@@ -207,6 +207,21 @@ def test_what_else_than_barriers_hands_on_shared_memory_without_other_orders(giv
     assert found.kind == "race" and "reads s at byte" in str(found) and "in line 16" in str(found)
 
 
+def test_stores_of_one_value_that_a_signal_orders_are_no_findings():
+    source = """__global__ void k(volatile int* sent, int* out) {
+    __shared__ int s;
+    if (threadIdx.x == 0) { s = out[64]; SEND }
+    if (threadIdx.x == 32) { while (!*sent); __threadfence_block(); s = out[64]; }
+    __syncthreads();
+    out[threadIdx.x] = s + 1;
+}"""
+    given = arrays(sent=1, out=65)
+    assert launch(source.replace("SEND", "__threadfence_block(); *sent = 1;"), 1, 64, **given).findings == []
+    assert given["out"].tolist() == [1] * 64 + [0]
+    (note,) = launch(source.replace("SEND", "*sent = 1;"), 1, 64, **arrays(sent=1, out=65)).findings
+    assert note.startswith("note: k, line 4, block 0, thread 32: writes s at byte 0, which thread 0 wrote in line 3")
+
+
 SIGNAL = """__global__ void __cluster_dims__(2) k(int* flag, int* a) {
     if (blockIdx.x == 0) { a[0] = 7; SEND }
     if (blockIdx.x == TO) { int seen = 0; do { HEAR } while (!seen); TAKE a[1] = a[0]; }

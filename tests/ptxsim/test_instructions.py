@@ -16,6 +16,7 @@ from ptxsim.instructions import DTYPES, OPERATIONS
 from ptxsim.memory import RANK, SHARED_WINDOW
 
 from ..examples import steady
+from .cuda import per_thread
 
 
 @dataclass(frozen=True)
@@ -513,3 +514,18 @@ def test_the_upper_half_of_products_of_64_bits(name):
         got = OPERATIONS[name].function(a, b)
     assert got.dtype == dtype
     assert got.tolist() == [int(x) * int(y) >> 64 for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+
+
+def test_multiply_adds_of_each_factor_by_each_in_more_lanes_than_are_done_at_once():
+    body = """
+    const float x = a[t];
+    float sums[4][4] = {};
+    for (int k = 0; k < 2; ++k)
+        for (int i = 0; i < 4; ++i)
+            for (int j = 0; j < 4; ++j) sums[i][j] = fmaf(x + i, x * j + k, sums[i][j]);
+    for (int i = 0; i < 4; ++i)
+        for (int j = 0; j < 4; ++j) o[t] += (4 * i + j) * sums[i][j];"""
+    x = np.arange(8192) % 50
+    expected = sum((4 * i + j) * (x + i) * (x * j + k) for i in range(4) for j in range(4) for k in range(2))
+    assert expected.max() < 1 << 24
+    assert np.array_equal(per_thread(body, x.astype(np.float32)), expected)

@@ -263,28 +263,28 @@ RACES = {
         0,
         "reads s at byte 124, which thread 31 wrote",
         """
-        s[t] = A[t];
+        s[t] = A[t];  // there
         C[t] = s[31 - t];  // here""",
     ),
     "write, read by one": (
         6,
         "reads s at byte 20, which thread 5 wrote",
         """
-        s[t] = A[t];
+        s[t] = A[t];  // there
         if (t == 6) C[t] = s[5];  // here""",
     ),
     "write, read in another warp": (
         0,
         "reads s at byte 128, which thread 32 wrote",
         """
-        s[t] = 1;
+        s[t] = 1;  // there
         C[t] = s[(t + 32) % 64];  // here""",
     ),
     "write, wide read": (
         1,
         "reads s at byte 16, which thread 4 wrote",
         """
-        s[t] = A[t];
+        s[t] = A[t];  // there
         if (t > 3) return;
         const float4 x = reinterpret_cast<float4*>(s)[t];  // here
         C[t] = x.x + x.y + x.z + x.w;""",
@@ -293,7 +293,7 @@ RACES = {
         1,
         "reads s at byte 4, which thread 0 wrote",
         """
-        if (t < 8) reinterpret_cast<float4*>(s)[t] = make_float4(1, 2, 3, 4);
+        if (t < 8) reinterpret_cast<float4*>(s)[t] = make_float4(1, 2, 3, 4);  // there
         C[t] = s[t];  // here""",
     ),
     "write, read after a barrier and a write": (
@@ -302,7 +302,7 @@ RACES = {
         """
         s[t] = 1;
         __syncthreads();
-        if (t == 4) s[4] = 2;
+        if (t == 4) s[4] = 2;  // there
         C[t] = s[t & 4];  // here""",
     ),
     "read, write": (
@@ -311,7 +311,7 @@ RACES = {
         """
         s[t] = 0;
         __syncthreads();
-        C[t] = s[31 - t];
+        C[t] = s[31 - t];  // there
         s[t] = 1;  // here""",
     ),
     "reads, write": (
@@ -320,7 +320,7 @@ RACES = {
         """
         s[t] = 0;
         __syncthreads();
-        C[t] = s[3];
+        C[t] = s[3];  // there
         if (t == 5) s[3] = 1;  // here""",
     ),
     "own read and others', write": (
@@ -329,7 +329,7 @@ RACES = {
         """
         s[t] = 0;
         __syncthreads();
-        C[t] = s[3];
+        C[t] = s[3];  // there
         if (t == 3) s[3] = 1;  // here""",
     ),
     "reads one after the other, write": (
@@ -340,14 +340,14 @@ RACES = {
         __syncthreads();
         C[t] = 0;
         if (t == 1) C[t] = s[3];
-        if (t == 2) C[t] = s[3];
+        if (t == 2) C[t] = s[3];  // there
         if (t == 1) s[3] = 1;  // here""",
     ),
     "write, write": (
         0,
         "writes s at byte 124, which thread 31 wrote",
         """
-        s[t] = 1;
+        s[t] = 1;  // there
         s[31 - t] = 2;  // here
         __syncthreads();
         C[t] = s[t];""",
@@ -366,13 +366,72 @@ RACES = {
 @pytest.mark.parametrize(("thread", "what", "body"), RACES.values(), ids=RACES)
 @pytest.mark.parametrize("block", [0, 2])
 def test_races(thread, what, body, block):
-    """The fault is found in whichever block it is: the others leave before."""
+    """The fault is found in whichever block it is: the others leave before. It names the lines of both accesses."""
     threads = 64 if "64" in body else 32
     body = body.replace("C[t]", f"C[blockIdx.x * {threads} + t]")
     alone = f"__shared__ __align__(16) float s[64];\nif (blockIdx.x != {block}) return;"
-    found = fault(probe(alone + body, threads), columns=3 * threads)
+    kernel = probe(alone + body, threads)
+    found = fault(kernel, columns=3 * threads)
     assert (found.kind, found.block, found.thread) == ("race", block, thread)
-    assert str(found).endswith(f"{what} since the last barrier")
+    there = line_of(kernel, "// there" if "// there" in body else "// here")
+    assert str(found).endswith(f"{what} in line {there} since the last barrier")
+
+
+FLAGGED = """
+__global__ void k(const int* a, int* o) {
+    const int t = threadIdx.x, b = blockIdx.x;
+    __shared__ __align__(16) int flag[8];
+    if (t < 8) flag[t] = 0;
+    __syncthreads();
+    BODY
+    __syncthreads();
+    o[b * blockDim.x + t] = flag[0];
+}"""
+SAME = {
+    "by lanes at once": "if (a[t] > 3) flag[0] = 1;  // here",
+    "by a later instruction": "if (t == 1) flag[0] = 1; __syncwarp(); if (t == 40) flag[0] = 1;  // here",
+    "of 16 bytes": "if (a[t] > 60) *(int4*)flag = make_int4(1, 2, 3, 4);  // here",
+    "by a warp, which then reads it": "if (t < 32) { flag[0] = 1; __syncwarp(); flag[t % 4 + 1] = flag[0]; }  // here",
+}
+DIFFERENT = {
+    "by lanes at once": "if (a[t] > 3) flag[0] = t;  // here",
+    "in the last block": "if (a[t] > 3) flag[0] = b < 2 ? 1 : t;  // here",
+    "by a later instruction": "if (t == 1) flag[0] = 1; __syncwarp(); if (t == 40) flag[0] = b;  // here",
+    "the last of 16 bytes": "if (a[t] > 60) *(int4*)flag = make_int4(1, 2, 3, t);  // here",
+    "read against write": "if (a[t] == 3) flag[0] = 1; __syncwarp(); if (t == 40) flag[1] = flag[0];  // here",
+    "read against writes": "if (t % 32 == 3) flag[0] = 1; __syncwarp(); if (t == 35) flag[1] = flag[0];  // here",
+    "write against read": "if (t == 9) flag[1] = flag[0]; __syncwarp(); if (a[t] > 40) flag[0] = 1;  // here",
+}
+
+
+@pytest.mark.parametrize("body", SAME.values(), ids=SAME)
+def test_stores_of_the_same_value_are_noted(body):
+    """Once, in however many blocks."""
+    source, a, o = FLAGGED.replace("BODY", body), np.arange(64, dtype=np.int32), np.zeros(192, np.int32)
+    (note,) = launch(source, 3, 64, a=a, o=o).findings
+    assert (o == 1).all()
+    assert note.startswith("note: k, line 7, block 0, thread ") and "writes flag at byte" in note
+    assert note.endswith("since the last barrier, the same value: no fault, but nothing orders the two")
+
+
+@pytest.mark.parametrize("body", DIFFERENT.values(), ids=DIFFERENT)
+def test_stores_of_other_values_are_races(body):
+    found = launched_fault(
+        FLAGGED.replace("BODY", body), 3, 64, a=np.arange(64, dtype=np.int32), o=np.zeros(192, np.int32)
+    )
+    assert (found.kind, found.line) == ("race", 7)
+    assert found.block == 2 if "b < 2" in body else found.block in (0, 1)
+
+
+def test_stores_of_all_lanes_that_differ_in_the_last_block_alone():
+    source = """__global__ void k(const int* a, int* o) {
+    __shared__ int flag;
+    flag = a[5] + blockIdx.x / 2 * threadIdx.x;
+    __syncthreads();
+    o[threadIdx.x] = flag;
+}"""
+    found = launched_fault(source, 3, 64, a=np.zeros(8, np.int32), o=np.zeros(64, np.int32))
+    assert (found.kind, found.line, found.block) == ("race", 3, 2)
 
 
 @pytest.mark.parametrize(

@@ -230,7 +230,7 @@ STORE_FAULTS = {
     "a row twice": (stmatrix(2, False, "at + t % 12 * 16"), "race", 12, "s at byte 0, where another lane of its warp"),
     "a store too early": ("r[0] = s[t + 4];\n" + stmatrix(1, False, "at + t * 16"), "race", 1, "which thread 0 read"),
     "a store too early after all": ("r[0] = s[9];\n" + stmatrix(1, False, "at + t * 16"), "race", 2, "warp 0 read"),
-    "a store after stores": ("s[t] = 0;\n" + stmatrix(2, False, "at + t * 16"), "race", 0, "which thread 0 wrote"),
+    "a store after stores": ("s[t] = 7;\n" + stmatrix(2, False, "at + t * 16"), "race", 0, "which thread 0 wrote"),
     "a read too early": (
         stmatrix(1, False, "at + t * 16").replace("// here", "") + "c[t] = s[t + 5];  // here",
         "race",
@@ -251,7 +251,7 @@ def test_two_warps_store_the_same_row():
     body = STORED.replace("i += 32", "i += 64")
     kernel = probe(body + stmatrix(1, False, "at + t % 8 * 16") + READ, threads=64)
     with pytest.raises(SimulationFault, match=r"race.*thread 0: writes s at byte 0, which warp 1 wrote"):
-        run_bits(kernel, np.zeros(256, np.uint32), columns=512, blocks=[0])
+        run_bits(kernel, np.arange(256, dtype=np.uint32), columns=512, blocks=[0])
 
 
 # mma.

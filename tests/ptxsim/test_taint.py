@@ -1,4 +1,4 @@
-"""What a lane shuffles from one that takes no part: it may exist, and be neither stored nor relied on."""
+"""A value shuffled from a lane that takes no part may exist, and may be neither stored nor relied on."""
 
 import numpy as np
 import pytest

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import example, given
 
 from ptxsim import SimulationFault, UnsupportedInstruction
-from ptxsim.tensor import FLOPS, SIZE, accumulation_bound, multiply_accumulate
+from ptxsim.tensor import FLOPS, SIZE, multiply_accumulate
 
+from ..accumulation import accumulation_bound
 from ..examples import steady
 from .cuda import line_of, probe, simulate
 from .test_instructions import F16, F32

@@ -181,7 +181,12 @@ FAULTS = {
         "in flight",
         "copies to s at byte 0, whose",
     ),
-    "a store before the copy": ("if (t == 0)", "s[0][0][t] = 1; if (t == 0)", "race", "copies to s at byte 2"),
+    "a store before the copy": (
+        "if (t == 0)",
+        "s[0][0][t] = 1; if (t == 0)",
+        "race",
+        "copies to s at byte 2, which thread 1 wrote in line",
+    ),
     "a tile off 128 bytes": ("copy(s,", "copy(&s[0][0][8],", "misaligned", "not a multiple of 128"),
     "past the end": ("copy(s,", "copy(&s[1][4],", "out of bounds", "to shared memory at byte 1536"),
     "not a map": ("copy(s, map", "copy(s, *(&map + 1)", "out of bounds", "where none is"),

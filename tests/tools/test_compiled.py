@@ -1,4 +1,4 @@
-"""What is recorded of machine code is what the compiler makes today, and only of the very same source and options."""
+"""The record of machine code equals what today's compiler makes, for the same source and options alone."""
 
 import dataclasses
 

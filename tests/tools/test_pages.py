@@ -1,4 +1,4 @@
-"""Where the repository's address is known the book leads there, roles are mended, and a workflow does what we do."""
+"""A book with its repository's address links there, roles are mended, and the workflow runs our commands."""
 
 import re
 import shlex

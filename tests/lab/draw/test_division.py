@@ -1,4 +1,4 @@
-"""Who works when, read off the trace of a simulated run, and drawn; and shares by group."""
+"""The picture of a launch's division, read off the trace of a simulated run; and shares by group."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a player shows a thread, a warp and a block fetch, read and write is what their accesses do in the trace."""
+"""A player's fetches, reads and writes of a thread, a warp and a block are those in the trace."""
 
 import re
 from collections import defaultdict

@@ -11,10 +11,10 @@ from lab.experiments import accuracy
 from lab.experiments.accuracy import error, measure, plan
 from lab.records import files
 from lab.variants import IN_BF16
-from ptxsim.tensor import accumulation_bound
 from sgemm_tutorial import ArgumentError, cublas
 from sgemm_tutorial.operands import BF16, FP16
 
+from ...accumulation import accumulation_bound
 from ..records.test_timings import PROVENANCE
 
 RECORD = accuracy.load()
@@ -67,7 +67,7 @@ def test_where_nothing_is_left_there_is_no_error_in_the_file_and_nan_in_python(m
     points = list(measure([(Multiply(), 16, 20), (Multiply(), 16, 0)]))
     assert [point.total is None for point in points] == [True, False]
     path = tmp_path / "accuracy.json"
-    points = [dataclasses.replace(point, **files.of(kernel)) for kernel in KERNELS[:3] for point in points]
+    points = [dataclasses.replace(point, **files.fields(kernel)) for kernel in KERNELS[:3] for point in points]
     files.write(path, files.Recording(dict(PROVENANCE), {}, True, points))
     assert [math.isnan(point.total) for point in accuracy.load(path)] == 3 * [True, False]
     files.write(path, files.Recording(dict(PROVENANCE), {}, True, [dataclasses.replace(p, digest="") for p in points]))

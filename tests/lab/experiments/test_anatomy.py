@@ -1,4 +1,4 @@
-"""What ncu says of cuBLAS's launches is told apart, product by product, and what their names mean is read."""
+"""The reader of ncu's output tells cuBLAS's launches apart, product by product, and understands their names."""
 
 import csv
 import io

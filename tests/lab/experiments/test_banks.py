@@ -1,4 +1,4 @@
-"""What is written into machine code is what nvdisasm then reads there, and what was meant."""
+"""nvdisasm reads back the registers that were written into machine code."""
 
 import pytest
 

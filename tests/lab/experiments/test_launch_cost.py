@@ -26,7 +26,9 @@ COSTS = Costs(
     True,
     [
         Launches(
-            **files.of(what), size=size, us={way: (us * size, us * size - 1, us * size + 1) for way, us in US.items()}
+            **files.fields(what),
+            size=size,
+            us={way: (us * size, us * size - 1, us * size + 1) for way, us in US.items()},
         )
         for size in (256, 128)
         for what in (CUBLAS, find(KERNEL))

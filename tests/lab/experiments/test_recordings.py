@@ -7,7 +7,6 @@ import pytest
 
 import lab
 import sgemm_tutorial as sg
-from lab.beside import beside
 from lab.experiments import checksums, fuzz, sanitizer
 from lab.experiments.recordings import COUNTS, RECORDINGS
 from lab.measure.nsight import Counted
@@ -44,17 +43,7 @@ def test_recordings_are_whole_and_of_the_kernels_as_they_are(name):
     assert recording.settings == plan.settings, "`make record` would begin it anew"
     assert recording.complete and not any(point.fault for point in recording.points)
     wanted = {key for key in sorted(plan.keys()) if key[0] not in UNRECORDED}
-    now = {earlier: files.identity(kernel) for kernel in sg.CATALOGUE for earlier in files.identities(kernel, name)}
-    assert {(now.get(point.key[0], point.key[0]), *point.key[1:]) for point in recording.points} == wanted
-
-
-def test_earlier_code_stands_only_where_the_present_one_is_not_recorded():
-    for kernel in sg.CATALOGUE:
-        for earlier in beside(kernel.name).earlier:
-            for name in earlier.recordings:
-                recorded = {point.identity for point in files.load(name, RECORDINGS[name]().form).points}
-                assert (files.identity(kernel)[0], earlier.digest) in recorded, f"{name} no longer needs it"
-                assert files.identity(kernel) not in recorded
+    assert {point.key for point in recording.points} == wanted
 
 
 @pytest.mark.filterwarnings("error")

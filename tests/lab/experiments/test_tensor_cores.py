@@ -1,4 +1,4 @@
-"""What is recorded of kernels for tensor cores beside their times: lasting load, errors, ceilings, sectors."""
+"""Recordings of tensor cores beside times: lasting load, errors, ceilings, sectors."""
 
 import pytest
 

@@ -192,7 +192,7 @@ def point(size, ms=1.0, expected_ms=1.25):
     ways = Way(GOOD, 3, 0), Way(OTHER, 0, 6)
     final = [Timed(way, took, took, took) for way, took in zip(ways, (ms, expected_ms), strict=True)]
     tried = [(0, 3, 0, 1e3 * ms), (1, 0, 6, 1e3 * expected_ms)]
-    of = files.of(AUTOTUNED) | {"M": M, "N": N, "K": K, "cublas_ms": 1.1 * ms}
+    of = files.fields(AUTOTUNED) | {"M": M, "N": N, "K": K, "cublas_ms": 1.1 * ms}
     return Tuned(**of, best=ways[0], expected=ways[1], finalists=final, tried=tried)
 
 
@@ -291,7 +291,7 @@ def test_what_the_model_of_22_expects_to_be_quickest_is_among_the_ways(size):
     found = tune._ways_on_tensor_cores({}, every, size, place)
     _, number, ways = min(found, key=lambda of: of[0])
     names = any_shape.PARAMETERS if kernel.name == find("22").name else any_shape.DEEP_PARAMETERS
-    assert (kernel.name == any_shape.DEEP.name) == (size == ODD)
+    assert (kernel.name == any_shape.DEEP.name) == (size in (LONG, ODD))
     assert ways[0] == expected and expected.setting == every[number]
     assert all(0 < len(ways) <= tune.DIVISIONS and {way.setting for way in ways} == {every[n]} for _, n, ways in found)
     launched = kernel.variant(**dict(zip(names, expected.setting, strict=True)))

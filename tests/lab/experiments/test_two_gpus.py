@@ -1,4 +1,4 @@
-"""What is recorded of products on two GPUs."""
+"""Recordings of products on two GPUs."""
 
 from pathlib import Path
 

@@ -218,7 +218,7 @@ def recording(tmp_path, monkeypatch):
     monkeypatch.setattr(cards, "RESULTS", tmp_path)
     monkeypatch.setenv(cards.VARIABLE, "imaginary")
     monkeypatch.setattr(gpu, "available", lambda: False)
-    slow = dataclasses.replace(POINT, **files.of(find("01")), ms=50.0)
+    slow = dataclasses.replace(POINT, **files.fields(find("01")), ms=50.0)
     files.write(tmp_path / "imaginary" / "ladder.json", record(POINT, slow))
 
 

@@ -47,7 +47,7 @@ class Eye:
             if len(self.seen) == self.at:
                 raise self.fault
             self.seen.append(kernel.name)
-            yield Seen(**files.of(kernel), turn=len(self.seen), bad=kernel.name in self.bad)
+            yield Seen(**files.fields(kernel), turn=len(self.seen), bad=kernel.name in self.bad)
 
 
 def a_plan(eye, kernels=KERNELS, settings=None, made=PROVENANCE):

@@ -72,7 +72,7 @@ def test_a_kernel_shorter_than_its_launch_is_timed_at_device_time():
     """5 µs of work behind 20 µs of launch cost: the figure must be 5 µs."""
     machine = Machine(host_ms=0.02)
     times = time_interleaved({"short": machine.kernel("short", 0.005)}, clock=machine)["short"]
-    assert times.summary["ms"] == pytest.approx(0.005) == times.summary["ms_p90"] == times.summary["ms_p10"]
+    assert times.percentiles["ms"] == pytest.approx(0.005) == times.percentiles["ms_p90"] == times.percentiles["ms_p10"]
     assert times.batch == timing.MOST_LAUNCHES
 
 
@@ -118,8 +118,8 @@ def test_a_short_one_beside_a_long_one_keeps_its_own_batch_and_time():
     times = time_interleaved(
         {"long": machine.kernel("long", 30.0), "two": machine.kernel("two", 0.004, launches=2)}, clock=machine
     )
-    assert times["long"].summary["ms"] == pytest.approx(30) and times["long"].batch == 1
-    assert times["two"].summary["ms"] == pytest.approx(0.008) and times["two"].batch == 250
+    assert times["long"].percentiles["ms"] == pytest.approx(30) and times["long"].batch == 1
+    assert times["two"].percentiles["ms"] == pytest.approx(0.008) and times["two"].batch == 250
 
 
 @pytest.mark.parametrize(("ms", "seconds", "samples"), [(1.0, 60.0, 50), (100.0, 2.0, 20), (1000.0, 2.0, 7)])
@@ -184,7 +184,9 @@ def test_settled():
 
 def test_statistics():
     times = Timing(tuple(np.linspace(1, 2, 11)), 4)
-    assert times.summary == pytest.approx({"ms": 1.5, "ms_p10": 1.1, "ms_p90": 1.9}) and times.summary["ms"] == 1.5
+    assert (
+        times.percentiles == pytest.approx({"ms": 1.5, "ms_p10": 1.1, "ms_p90": 1.9}) and times.percentiles["ms"] == 1.5
+    )
 
 
 @pytest.mark.skipif(gpu.available(), reason="there is a GPU")

@@ -1,4 +1,4 @@
-"""What the chapters predict: held against the simulator, and against what the hardware counted."""
+"""The chapters' predictions hold against the simulator, and against the hardware's counts."""
 
 import pytest
 

@@ -41,7 +41,7 @@ def test_a_change_is_one_only_beyond_the_noise():
 
 def test_each_point_meets_its_own():
     old = record(timed(4.0), timed(1.0, M=128, N=128, K=128), timed(9.0, label="changed"))
-    new = record(timed(1.0, M=128, N=128, K=128, digest="other"), timed(2.0), timed(3.0, **files.of(find("03"))))
+    new = record(timed(1.0, M=128, N=128, K=128, digest="other"), timed(2.0), timed(3.0, **files.fields(find("03"))))
     table = compare(old, new)
     assert [row[:5] for row in table.rows] == [
         ["02_coalesced", "128×128×128", 1.0, 1.0, "+0.0%"],

@@ -44,13 +44,13 @@ def test_the_table_has_ours_first_and_every_rung_that_others_have():
     sources = [name.partition(", ")[2] for name in columns]
     assert sources[: len(ours) + 1] == ["this book"] * len(ours) + ["junstar92"]
     table = published.table(columns)
-    assert [row[0] for row in table.rows] == list(columns)
+    assert list(table.columns[1:]) == list(columns)
     theirs = [of for name, of in columns.items() if "this book" not in name]
-    assert list(table.columns[1:]) == sorted(set().union(*theirs))
-    for row in table.rows:
-        shown = {rung: cell for rung, cell in zip(table.columns[1:], row[1:], strict=True) if cell is not None}
-        assert shown == {rung: f"{columns[row[0]][rung]:.0f}%" for rung in shown}
-        assert set(shown) == set(columns[row[0]]) & set(table.columns)
+    rungs = sorted(set().union(*theirs))
+    assert [row[0] for row in table.rows] == [sg.find(rung).name for rung in rungs]
+    for name, *cells in zip(table.columns[1:], *(row[1:] for row in table.rows), strict=True):
+        shown = {rung: cell for rung, cell in zip(rungs, cells, strict=True) if cell is not None}
+        assert shown == {rung: f"{columns[name][rung]:.0f}%" for rung in columns[name] if rung in rungs}
 
 
 def test_every_recorded_card_has_a_column_and_the_books_own_is_first():
