@@ -801,8 +801,8 @@ def test_what_host_code_changes_is_not_known(write, before, grid, block):
 def test_a_grid_that_rounds_down_to_nothing_is_named(write):
     kernel = kernel_from(write(hosted("", "dim3(ceil(N / 16), ceil(M / 16))")))
     said = diagnosis(kernel, lab.check(kernel, 20, 20, 20, on_gpu=False))
-    assert "has no blocks, and a GPU refuses such a launch" in said[1]
-    assert said[3].endswith("multiples = (16, 16, 1)")
+    assert "has no blocks, and a GPU refuses such a launch" in said[2]
+    assert said[4].endswith("multiples = (16, 16, 1)")
 
 
 def test_arguments_that_host_code_passes_in_another_order(write, capsys):
