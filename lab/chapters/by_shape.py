@@ -280,9 +280,12 @@ def loop_figures() -> dict[str, str]:
     made, barrier = [(covers(of), gap(of)) for of in kernels], hot_loop(sass(kernels[2]))
     behind = next(at for at, of in enumerate(barrier) if "BAR.SYNC" in of.text)
     runs = [times[0].ms, sustained.of(RUNG, protocol="in turns").ms, found()[4096, 4096, 4096].expected_ms]
-    kept = sum(len(of) == 2 for of in read_anew(operands(hot_loop(sass(RUNG)))))
+    kept, undo = (
+        [{register % 2 for register in each} for each in read_anew(operands(hot_loop(sass(of)))) if len(each) == 2]
+        for of in (kernels[0], kernels[5])
+    )
     assert (
-        len(operands(hot_loop(sass(RUNG)))) == 1024 > kept > 950
+        len(operands(hot_loop(sass(RUNG)))) == 1024 > len(kept) > 950
         and max(runs) / min(runs) - 1 < 0.001
         and sum(of < covers("12")[3] for of in made[1][0]) == 13
         and {len(reads) for reads, _ in made} == {48}
@@ -300,7 +303,9 @@ def loop_figures() -> dict[str, str]:
         "twelve": f"{twelfth:.1%}",
         "covered": str(made[0][0][0]),
         "ahead": f"{costs[1]:.1%}",
-        "kept": str(kept),
+        "kept": str(len(kept)),
+        "one bank": str(sum(len(banks) == 1 for banks in undo)),
+        "one bank in 13": str(sum(len(banks) == 1 for banks in kept)),
         "within": f"{max(runs) / min(runs) - 1:.2%}",
         "barrier": f"{costs[2]:.1%}",
         "order": f"{costs[5]:.1%}",
