@@ -2,12 +2,14 @@
 
 import itertools
 import re
+from collections import Counter
 
 import pytest
 
 import lab
 import sgemm_tutorial as sg
 from lab.chapters import board, by_shape, persistent, stream_k, tf32x3_wgmma, thread_tile_1d
+from lab.model import sass
 from lab.records.sizes import times_of
 
 
@@ -269,3 +271,23 @@ def test_the_picture_of_21_has_the_warps_that_its_mbarriers_count():
 def test_a_ticket_that_orders_less_is_a_race(order):
     kernel = stream_k.KERNEL.variant(BM=32, BN=64, WM=32, WN=32, TM=8, TN=4).edited(("ACQ_REL", order))
     assert stream_k.races(kernel, *sg.matrices(64, 192, 40, on_gpu=False), 7).startswith("race: ")
+
+
+def test_most_factors_that_13s_loop_keeps_are_of_A():
+    """A word of A is used 16 times between two reads into its register, one of B 8 times."""
+    uses, kept, read = Counter(), [], {}
+    loop, last = sass.hot_loop(sass.sass("13")), None
+    for at, instruction in enumerate(loop * 2):
+        if instruction.opcode == "LDS.128":
+            first = int(instruction.text.split(" R")[1].split(",")[0])
+            read |= dict.fromkeys(range(first, first + 4), at)
+        for of in sass.operands([instruction]):
+            words = [(register, read.get(register)) for register in of.sources[:2]]
+            uses.update(words)
+            kept += [
+                word for place, word in enumerate(words) if last and last.kept[place] and last.sources[place] == word[0]
+            ]
+            last = of
+    assert set(uses.values()) == {8, 16} and sum(uses[word] == 16 for word in kept) > 0.9 * len(kept)
+    figures = by_shape.loop_figures()
+    assert [figures[name] for name in ("kept", "one bank", "one bank in 13")] == ["966", "741", "10"]
