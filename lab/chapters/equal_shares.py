@@ -114,8 +114,6 @@ def used() -> dict[str, list[Size]]:
     best = {size: searched()[size].best for size in SHAPES if size in searched()}
     own = {size: of for size, of in best.items() if len(of.setting) == len(any_shape.PARAMETERS)}
     return {
-        "narrow": [size for size, of in own.items() if min(of.setting[:2]) < 128],
-        "copied": [size for size in best if way(size) == WAYS[1]],
         "cut": [size for size, of in own.items() if of.whole and size[2] > any_shape.BK],  # of one step none is cut
         "in clusters": [size for size in best if size not in own],
         "in turns": [size for size, of in own.items() if of.setting[3] > 16],
@@ -191,15 +189,15 @@ def fetching() -> Table:
     """Return what fetching B alone costs, by where B's rows begin."""
     rows = [
         (
-            f"{of}" + ", or more" * (of == LINE),
+            f"{of} or more" if of == LINE else f"{of}, no more",
             len(apart(128, 256)[of]),
             *(f"{median(more):.0%} ({min(more):.0%} to {max(more):.0%})" for more in each),
         )
         for of in sorted(apart(128, 256), reverse=True)
         for each in [[apart(128, BN)[of].values() for BN in (256, 192)]]
     ]
-    heads = "the largest power of two in N", "products", "tiles of 128 × 256", "tiles of 128 × 192"
-    title = "How much longer blocks alone take than clusters of two: median (least to most), H200"
+    heads = "a power of two that divides N", "products", "tiles of 128 × 256", "tiles of 128 × 192"
+    title = "How much longer blocks alone take than pairs, at sides of 2,000 to 10,000: median (least to most), H200"
     return Table(heads, rows, title, "The search's first look: up to 24 launches, each way with its best division.")
 
 
@@ -238,11 +236,6 @@ def in_turns() -> Table:
 def opponents(size: Size, recording: str | Path = "any_shape") -> list[float]:
     """Return the µs of the better opponent beside each of `EACH`, from least to most."""
     return sorted(10 * each.ms * each.percent_of_searched for each in (points(of, recording)[size] for of in EACH))
-
-
-def shared(size: Size) -> int:
-    """Return how many tiles 22 alone cuts into shares on the shown card."""
-    return launched(size, ALONE).division.counts.get("shared", 0)
 
 
 def measured() -> Table:
@@ -381,17 +374,14 @@ def figures() -> dict[str, str]:
     own, alone, before, n4095, n4096 = points(), points(ALONE), points(BEFORE), (4095,) * 3, (4096,) * 3
     *quick, long, thin, few, odd, _ = lost_by(WHOLE)
     chosen, expected, pad = searched()[LONG].best, searched()[LONG].expected, own[n4095].ms - own[n4096].ms
-    assert (long, chosen, expected) == (LONG, divided(4, 12), divided(4, 15)) and shared(LONG) == 2
-    assert (launched(LONG, ALONE).blocks, expected.shares) == (96, hopper.RESIDENT[4])
-    assert before[LONG].ms > 1.5 * points(WHOLE)[LONG].ms > 7 * alone[LONG].ms and not any(map(shared, quick))
-    assert [launched(size, BEFORE).kernel.name for size in (odd, n4095)] == ["16_mma"] * 2
-    assert [way(size) for size in (odd, n4095, few, LONG)] == [WAYS[1]] * 2 + [WAYS[0]] * 2
+    assert (long, chosen, expected) == (LONG, divided(4, 12), divided(4, 15)) and expected.shares == hopper.RESIDENT[4]
+    assert [(launched(size, BEFORE).kernel.name, way(size)) for size in (odd, n4095)] == [("16_mma", WAYS[1])] * 2
     assert 3 * own[n4095].ms < own[n4095].cublas_ms and abs(pad + own[n4096].cublas_ms - own[n4095].ms) < 0.005
     (step, multiply, add, rest), (pace, end) = costs(2, 16), any_shape.pace(any_shape.setting(64, 128, 8, 2))
     fetch, fetch_alone = (128 * (64 + 128 / blocks) * 128 / any_shape.L2 for blocks in (2, 1))
     wide, middle, near = bounds(256), bounds(192), bounds(256, straddling=False)
     assert fetch < pace == step < fetch_alone and near[1] < near[0] < wide[1] > wide[0] > wide[2]
-    assert middle[0] < middle[2] < middle[1] and 2 * 7800 * (3864 + 4088) > 2 * 4096 * 8192 > any_shape.LARGE
+    assert middle[0] < middle[2] < middle[1] and 7800 * (3864 + 4088) > 4096 * 8192 > any_shape.LARGE / 2
     assert [any_shape.lines(of) for of in (*STRADDLING[1:], 4096)] == [any_shape.lines(8 * 511)] * 2 + [1]
     lost = [[sorted(apart(128, BN)[of].values()) for of in (8, 16, LINE)] for BN in (256, 192)]
     assert all(median(of[0]) > 0.25 > 0.1 > median(of[1]) > median(of[2]) and of[0][0] > median(of[1]) for of in lost)
@@ -459,7 +449,6 @@ def figures() -> dict[str, str]:
         "straddling timed": f"{apart(128, 256)[8][STRADDLING]:.0%}",
         "middle timed": f"{apart(128, 192)[8][STRADDLING]:.0%}",
         "turns deep": f"{min(deep):.0%} to {max(deep):.0%}",
-        "memory": f"{any_shape.MEMORY / 1e6:.2f} MB",
         "times": f"{any_shape.SHARED:.2f}",
         "multiplying": f"16 · {step:.3f} · {any_shape.SHARED:.2f} = {multiply:.2f} µs",
         "second": f"{any_shape.SECOND} µs",
