@@ -466,7 +466,6 @@ def figures() -> dict[str, str]:
         "worst square": str(worst[0]),
         "worst square at": f"{own[worst].percent_of_searched:.0f}%",
         "card": ceilings.card().name,
-        "limit": f"{1e3 * BRIEF:.0f} µs",
         "sms": str(ceilings.card().sms),
         "chance": f"{chance():.1%}",
         "overlap": f"{min(some):.0%} to {max(some):.0%}",
