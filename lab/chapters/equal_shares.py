@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from statistics import geometric_mean
+from statistics import geometric_mean, median
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import any_shape, hopper
@@ -12,6 +13,7 @@ from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.launch import Launch, Place
 from sgemm_tutorial.operands import imagined
 from sgemm_tutorial.table import Table
+from sgemm_tutorial.tuned import Way
 
 from ..draw.chart import COLOURS, Chart, dye
 from ..draw.division import Part, division
@@ -38,7 +40,13 @@ BRIEF = 0.01
 LOW = 95
 """The percentage of the better opponent's speed under which a product counts as lost."""
 LONG = (256, 256, 16384)
-"""The product whose divisions the chapter weighs."""
+"""The product whose divisions the chapter weighs, in tiles of 64 × 128."""
+WEIGHED = (4, 1), (4, 4), (4, 12), (4, 15), (2, 16)
+"""The blocks of a cluster, and the parts of a tile, that it weighs."""
+STRADDLING = (3864, 4088, 7800)
+"""A product whose rows mostly begin within a line of L2."""
+LINE = 64
+"""Elements of 16 bits in a line of L2."""
 KINDS = ("squares", *WAYS)
 """What the chart tells apart; a product is of the first that fits."""
 
@@ -101,22 +109,14 @@ def searched() -> dict[Size, tune.Tuned]:
     return {point.size: point for point in found if point.digest == KERNEL.digest}
 
 
-def setting(*wanted: int) -> Mapping[str, int]:
-    """Return the setting of this BM, BN, and CLUSTER and BLOCKS, which are 1 unless given."""
-    return next(
-        of for of in any_shape.SETTINGS if tuple(map(of.get, ("BM", "BN", "CLUSTER", "BLOCKS"))) == (*wanted, 1, 1)[:4]
-    )
-
-
 def used() -> dict[str, list[Size]]:
     """Return the shapes at which the search on an H200 chose what 20 lacks, by what that is."""
     best = {size: searched()[size].best for size in SHAPES if size in searched()}
     own = {size: of for size, of in best.items() if len(of.setting) == len(any_shape.PARAMETERS)}
     return {
-        "narrow": [size for size, of in own.items() if min(of.setting[:2]) < 128],
-        "copied": [size for size in best if way(size) == WAYS[1]],
         "cut": [size for size, of in own.items() if of.whole and size[2] > any_shape.BK],  # of one step none is cut
         "in clusters": [size for size in best if size not in own],
+        "in turns": [size for size, of in own.items() if of.setting[3] > 16],
     }
 
 
@@ -125,32 +125,117 @@ def moving() -> float:
     return any_shape.START + any_shape.moved(*LONG) / any_shape.MEMORY
 
 
-def costs(parts: int) -> tuple[float, ...]:
-    """Return the µs by the model of `LONG` in such tiles: of a step, of all of them, of adding, and of all else."""
-    (M, N, K), of = LONG, setting(64, 128)
-    blocks, (step, end) = M // of["BM"] * N // of["BN"] * parts, any_shape.pace(of)
-    step = round(max(step, blocks * (of["BM"] + of["BN"]) * any_shape.SWIZZLE / any_shape.L2), 3)
-    multiply = K // any_shape.BK // parts * step * (any_shape.SHARED if parts > 1 else 1)
+def costs(blocks: int, parts: int) -> tuple[float, ...]:
+    """Return the µs by the model of `LONG` in such clusters and parts: of a step, all steps, adding, and all else."""
+    (M, N, K), of = LONG, any_shape.setting(64, 128, 8, blocks)
+    step, end = any_shape.pace(of)
+    fetched = M * N * parts * (1 / of["BN"] + 1 / of["BM"] / blocks) * any_shape.SWIZZLE
+    step = round(max(step, fetched / any_shape.L2), 3)
+    multiply = -(-K // any_shape.BK // parts) * step * (any_shape.SHARED if parts > 1 else 1)
     add = any_shape.SECOND + parts * M * N * 4 / any_shape.PARTS_MOVED if parts > 1 else 0
     rest = round(any_shape.START, 2) + round(end, 2) + round(any_shape.HIDDEN * moving(), 2)
     return step, round(multiply, 2), round(add, 2), rest
 
 
-def weighed(*parts: int) -> Table:
-    """Return a pencil's µs of `LONG` in tiles of 64 × 128, with so many parts of each tile."""
-    rows = [(of, 256 // of, *(f"{us:.2f}" for us in (*costs(of)[1:], sum(costs(of)[1:])))) for of in parts]
-    heads = "parts of a tile", "steps", "multiplying", "adding", "all else", "model's total"
-    return Table(heads, rows, f"{times_of(LONG)} in tiles of 64 × 128, in clusters of one block: the model's µs, H200")
+def divided(blocks: int, parts: int) -> Way:
+    """Return such a way to do `LONG`."""
+    tiles = LONG[0] * LONG[1] // (64 * 128 * blocks)
+    return Way(tuple(any_shape.setting(64, 128, 8, blocks).values()), tiles * (parts > 1), tiles * parts)
+
+
+def finals(size: Size = LONG) -> dict[Way, float]:
+    """Return the µs of what the search timed in turns with cuBLAS at a size."""
+    return {of.way: 1e3 * of.ms for of in searched()[size].finalists}
+
+
+def weighed() -> Table:
+    """Return a pencil's µs of `LONG`, and what the search timed."""
+    rows = [
+        (
+            f"{divided(*of).shares} of {of[0]}",
+            of[1],
+            f"{-(-256 // of[1])} steps, {multiply:.2f}",
+            f"{add:.2f}",
+            f"{multiply + add + rest:.1f}",
+            f"{finals()[divided(*of)]:.1f}" if divided(*of) in finals() else None,
+        )
+        for of in WEIGHED
+        for _, multiply, add, rest in [costs(*of)]
+    ]
+    heads = "clusters of blocks", "parts of a tile", "multiplying", "adding", "model's total", "timed"
+    return Table(heads, rows, f"{times_of(LONG)} in blocks' tiles of 64 × 128: µs, H200 (timed: medians of the search)")
+
+
+@lru_cache
+def apart(BM: int, BN: int) -> dict[int, dict[Size, float]]:
+    """Return by how much blocks that fetch alone take longer than pairs, by what N is a multiple of and by size.
+
+    Of products that fill the GPU and whose rows are fetched as they are, in the search's first look.
+    """
+    every, found = tune.load(H200.with_name("tune_22.json")).settings["settings"], {}
+    alone, paired = (
+        every.index([*any_shape.setting(BM, BN, STAGES, of).values()])
+        for STAGES in [next(of[2] for of in any_shape.PACES if of[:2] == (BM, BN))]
+        for of in (1, 2)
+    )
+    for size, point in searched().items():
+        us = {number: us for number, _, _, us in point.tried}
+        if min(size) >= 2000 and max(size) <= 10_000 and way(size) == WAYS[0] and {alone, paired} <= us.keys():
+            found.setdefault(min(size[1] & -size[1], LINE), {})[size] = us[alone] / us[paired] - 1
+    return found
+
+
+def fetching() -> Table:
+    """Return what fetching B alone costs, by where B's rows begin."""
+    rows = [
+        (
+            f"{of} or more" if of == LINE else f"{of}, no more",
+            len(apart(128, 256)[of]),
+            *(f"{median(more):.0%} ({min(more):.0%} to {max(more):.0%})" for more in each),
+        )
+        for of in sorted(apart(128, 256), reverse=True)
+        for each in [[apart(128, BN)[of].values() for BN in (256, 192)]]
+    ]
+    heads = "a power of two that divides N", "products", "tiles of 128 × 256", "tiles of 128 × 192"
+    title = "How much longer blocks alone take than pairs, at sides of 2,000 to 10,000: median (least to most), H200"
+    return Table(heads, rows, title, "The search's first look: up to 24 launches, each way with its best division.")
+
+
+@lru_cache
+def turns() -> list[tuple[int, Size, float, float]]:
+    """Return what the search timed both ways: tiles of a cluster at most, size, and µs together and in turns.
+
+    Tile, cluster and division are the same.
+    """
+    return [
+        (-(-(-(-size[0] // (BM * CLUSTER)) * -(-size[1] // BN)) // of.shares), size, us, finals(size)[other])
+        for size in searched()
+        for of, us in finals(size).items()
+        for other in [replace(of, setting=(*of.setting[:3], 32, *of.setting[4:]))]
+        if other != of and other in finals(size)
+        for BM, BN, CLUSTER in [(of.setting[0], of.setting[1], of.setting[7])]
+    ]
+
+
+def in_turns() -> Table:
+    """Return what turns bring where a cluster has one tile, or more."""
+    rows = [
+        (
+            name,
+            len(gains),
+            sum(gain > 1 for gain in gains),
+            f"{geometric_mean(gains) - 1:+.1%} ({min(gains) - 1:+.0%} to {max(gains) - 1:+.0%})",
+        )
+        for name, more in (("one", False), ("more", True))
+        for gains in [[us / other for tiles, _, us, other in turns() if (tiles > 1) == more]]
+    ]
+    heads = "tiles of a cluster", "timed both ways", "quicker in turns", "speed gained, geometric mean (least to most)"
+    return Table(heads, rows, "The same tile, cluster and division, as one team and as two in turns, H200")
 
 
 def opponents(size: Size, recording: str | Path = "any_shape") -> list[float]:
     """Return the µs of the better opponent beside each of `EACH`, from least to most."""
     return sorted(10 * each.ms * each.percent_of_searched for each in (points(of, recording)[size] for of in EACH))
-
-
-def shared(size: Size) -> int:
-    """Return how many tiles 22 alone cuts into shares on the shown card."""
-    return launched(size, ALONE).division.counts.get("shared", 0)
 
 
 def measured() -> Table:
@@ -177,19 +262,20 @@ def measured() -> Table:
 
 
 def longer() -> Table:
-    """Return the µs of 22 alone, and without each of its two gains; starred where that may be chance."""
+    """Return the µs of 22 alone, and without each of its two gains."""
     rows = [
         (
             times_of(size),
             "{BM} × {BN}".format(**launched(size, ALONE).kernel.parameters),
             launched(size, ALONE).blocks,
-            *(f"{1e3 * points(of)[size].ms:#.3g}".rstrip(".") + more for of, more in ((ALONE, ""), *gains)),
+            f"{1e3 * points(ALONE)[size].ms:#.3g}".rstrip("."),
+            *(f"{1e3 * points(of)[size].ms:#.3g}".rstrip(".") + f" ({lost_by(of)[size]:+.1%})" for of in gains),
         )
         for size in lost_by(WHOLE)
-        for gains in [[(of, f" ({lost_by(of)[size]:+.1%})" + "*" * starred(of, size)) for of in (OVERLAP, OWN_NUMBER)]]
+        for gains in [(OVERLAP, OWN_NUMBER)]
     ]
     heads = "M×N×K", "tile", "blocks", "22 alone", "without early call", "without shuffle"
-    return Table(heads, rows, f"µs of a launch, {ceilings.card().name} (*: may be chance)")
+    return Table(heads, rows, f"µs of a launch, {ceilings.card().name}")
 
 
 def better(size: Size, recording: str | Path = "any_shape") -> float:
@@ -266,90 +352,82 @@ def lost_by(kernel: Kernel, recording: str | Path = "any_shape") -> dict[Size, f
     return {size: point.ms / own[size].ms - 1 for size, point in without.items()}
 
 
-def twice(size: Size) -> list[float]:
-    """Return the ms of 22 alone, and again, as called, where that is the same build."""
-    return [points(of)[size].ms for of in (ALONE, KERNEL) if of == ALONE or launched(size).kernel.name == KERNEL.name]
-
-
 def chance() -> float:
     """Return by how much two times of one build differ at most."""
-    return max(max(twice(size)) / min(twice(size)) - 1 for size in lost_by(WHOLE))
+    both = [
+        [points(of)[size].ms for of in (ALONE, KERNEL)]
+        for size in lost_by(WHOLE)
+        if launched(size).kernel.name == KERNEL.name
+    ]
+    return max(max(ms) / min(ms) - 1 for ms in both)
 
 
-def starred(kernel: Kernel, size: Size) -> bool:
-    """Return whether 22 without a part differs from either time of 22 alone by no more than chance."""
-    return any(max(us) / min(us) - 1 <= chance() for us in ((points(kernel)[size].ms, own) for own in twice(size)))
+def bounds(BN: int, straddling: bool = True) -> tuple[float, float, float]:
+    """Return the model's µs of a step in tiles 128 high: to multiply, and to fetch it alone and in pairs, from afar."""
+    step, _ = next(us for of, us in any_shape.PACES.items() if (*of[:2], of[3]) == (128, BN, 2))
+    each = ceilings.card().sms * any_shape.SWIZZLE * (any_shape.lines(STRADDLING[1]) if straddling else 1)
+    return step, *(each * (128 + BN / blocks) / any_shape.FAR for blocks in (1, 2))
 
 
 def figures() -> dict[str, str]:
     """Return the figures in the sentences of both pages, by their names for glue, after checking what they say."""
-    own, alone, before, n4095 = points(), points(ALONE), points(BEFORE), (4095,) * 3
-    *quick, long, _, few, odd, _ = lost_by(WHOLE)
-    assert long == LONG and launched(LONG, ALONE).blocks == 96 and shared(LONG) == 2
-    of = dict(zip(any_shape.PARAMETERS, searched()[LONG].best.setting, strict=True))
-    assert (of["BM"], of["BN"], of["CLUSTER"]) == (64, 128, 4) and searched()[LONG].best.shares == 24
-    model = searched()[LONG].expected
-    assert model.setting == tuple(setting(64, 128).values()) and (model.whole, model.shares) == (8, 128)
-    assert before[LONG].ms > 1.5 * points(WHOLE)[LONG].ms > 7 * alone[LONG].ms and alone[LONG].percent_of_searched > 102
-    assert all(1e3 * points(OVERLAP)[size].ms < opponents(size)[0] for size in (*quick, LONG))
-    assert {launched(size, BEFORE).kernel.name for size in (odd, n4095)} == {"16_mma"}
-    assert way(odd) == way(n4095) == WAYS[1] != way(few) == way(LONG)
-    tiny, pad = quick[0], own[n4095].ms - own[(4096,) * 3].ms
-    assert 3 * own[n4095].ms < own[n4095].cublas_ms and abs(pad + own[(4096,) * 3].cublas_ms - own[n4095].ms) < 0.005
-    step, multiply, add, rest = costs(16)
-    (alone_us, end), measured_l2 = any_shape.pace(setting(64, 128)), ceilings.load()["L2, read alone"].tera_per_second
-    total, uneven = sum(costs(16)[1:]), any_shape.cost(setting(64, 128), LONG, 8, 132, 132)
-    dealt = [tile for cluster in range(132) for tile, *_ in pieces(cluster, 132, 8, 8, 256)]
-    assert {dealt.count(tile) for tile in range(8)} == {17}
-    assert 0.01 < uneven / total - 1 < total / (1e3 * searched()[LONG].expected_ms) - 1
-    assert 2 * measured_l2 < any_shape.L2 / 1e6 < 2.1 * measured_l2 and step > alone_us == costs(8)[0]
+    own, alone, before, n4095, n4096 = points(), points(ALONE), points(BEFORE), (4095,) * 3, (4096,) * 3
+    *quick, long, thin, few, odd, _ = lost_by(WHOLE)
+    chosen, expected, pad = searched()[LONG].best, searched()[LONG].expected, own[n4095].ms - own[n4096].ms
+    assert (long, chosen, expected) == (LONG, divided(4, 12), divided(4, 15)) and expected.shares == hopper.RESIDENT[4]
+    assert [(launched(size, BEFORE).kernel.name, way(size)) for size in (odd, n4095)] == [("16_mma", WAYS[1])] * 2
+    assert 3 * own[n4095].ms < own[n4095].cublas_ms and abs(pad + own[n4096].cublas_ms - own[n4095].ms) < 0.005
+    (step, multiply, add, rest), (pace, end) = costs(2, 16), any_shape.pace(any_shape.setting(64, 128, 8, 2))
+    fetch, fetch_alone = (128 * (64 + 128 / blocks) * 128 / any_shape.L2 for blocks in (2, 1))
+    wide, middle, near = bounds(256), bounds(192), bounds(256, straddling=False)
+    assert fetch < pace == step < fetch_alone and near[1] < near[0] < wide[1] > wide[0] > wide[2]
+    assert middle[0] < middle[2] < middle[1] and 7800 * (3864 + 4088) > 4096 * 8192 > any_shape.LARGE / 2
+    assert [any_shape.lines(of) for of in (*STRADDLING[1:], 4096)] == [any_shape.lines(8 * 511)] * 2 + [1]
+    lost = [[sorted(apart(128, BN)[of].values()) for of in (8, 16, LINE)] for BN in (256, 192)]
+    assert all(median(of[0]) > 0.25 > 0.1 > median(of[1]) > median(of[2]) and of[0][0] > median(of[1]) for of in lost)
+    one = {size: us / other - 1 for tiles, size, us, other in turns() if tiles == 1}
+    deep = [gain for size, gain in one.items() if size[2] >= 4096]
+    [(together, in_turn)] = [us for tiles, size, *us in turns() if size == (2176,) * 3]
+    assert len(deep) == 5 and min(deep) > 0.02 > 0.01 > max(gain for gain in one.values() if gain not in deep)
     new, (short, lengthy, *_) = points(recording=RANDOM), by_way(RANDOM).values()
     poor = sorted((new[size].percent_of_searched, size) for size in lengthy)
-    answers, every = used(), tune.load(H200.with_name("tune_22.json")).settings["settings"]
-    [(tile, uncut)] = [
-        (every[number][:2], us)
-        for number, cut, _, us in searched()[LONG].tried
-        if not cut and len(every[number]) == len(of)
-    ]
-    assert tile == [64, 32] and mean(short, new) > 105 > 95 > mean(lengthy, new) and LONG in answers["cut"]
-    low = sorted((points(recording=H200)[size].percent_of_searched, size) for size in SHAPES)
-    squares = sorted((points(recording=H200)[size].percent_of_searched, size) for size in SQUARES)
-    assert [size[0] for percent, size in squares if percent < 97] == [3200, 2176, 3840, 3712]
+    assert mean(short, new) > 105 > 95 > mean(lengthy, new)
+    worst = min(SQUARES, key=lambda size: own[size].percent_of_searched)
     late, own_number = lost_by(OVERLAP), lost_by(OWN_NUMBER)
-    some = [late[size] for size in quick[:2]]
-    rest_late = [late[size] for size in late if size not in quick[:2] and not starred(OVERLAP, size)]
-    much = [lost for lost in own_number.values() if lost > 0.05]
-    assert min(some) > 0.05 > 0.03 > max(rest_late) and min(rest_late) > 0 and len(rest_late) == 3
-    assert (
-        max(much) == own_number[few]
-        and len(much) == 5
-        and own_number.keys() - {*quick, LONG, few} == {size for size, lost in own_number.items() if lost < 0.03}
-    )
-    assert launched(tiny).kernel.parameters.items() >= setting(64, 32).items() and not any(map(shared, quick))
-    price = {size: alone[size].ms / points(WHOLE)[size].ms - 1 for size in lost_by(WHOLE) if not shared(size)}
-    assert [size for size in sorted(price, key=price.get) if abs(price[size]) > chance()] == [
-        odd,
-        few,
-        quick[2],
-        tiny,
-    ] and price[few] > 0.02 > -price[odd]
+    some = [late[size] for size in (*quick[:2], thin)]
+    rest_late = [abs(lost) for lost in late.values() if lost not in some]
+    much = [lost for size, lost in own_number.items() if size != n4095]
+    assert min(some) > 0.05 > 0.02 > max(rest_late) and min(much) > 0.05 > 0.01 > own_number[n4095]
+    assert max(much) == own_number[few] and launched(few, ALONE).blocks == launched(quick[1], ALONE).blocks == 64
     return {
         **{
             name: f"{1e3 * ms:.1f} µs"
             for name, ms in {
                 "deep": alone[LONG].ms,
                 "deep before": before[LONG].ms,
-                "deep whole": points(WHOLE)[LONG].ms,
-                "deep model": searched()[LONG].expected_ms,
                 "deep better": alone[LONG].ms * alone[LONG].percent_of_searched / 100,
-                "small": alone[tiny].ms,
-                "small before": before[tiny].ms,
+                "small": alone[quick[0]].ms,
                 "cublas 4095": own[n4095].cublas_ms,
-                "cublas 4096": own[(4096,) * 3].cublas_ms,
+                "cublas 4096": own[n4096].cublas_ms,
+                "one team": together / 1e3,
+                "two teams": in_turn / 1e3,
             }.items()
         },
-        "deep uncut": f"{uncut:.1f} µs",
-        "deep share": f"{alone[LONG].percent_of_searched:.0f}%",
+        **{
+            name: f"{us:.3f} µs"
+            for name, us in {
+                "step alone": pace,
+                "step one": fetch_alone,
+                "wide step": wide[0],
+                "wide alone": near[1],
+                "straddling alone": wide[1],
+                "straddling paired": wide[2],
+                "middle step": middle[0],
+                "middle alone": middle[1],
+                "middle paired": middle[2],
+            }.items()
+        },
+        "deep by": f"{finals()[expected] / finals()[chosen] - 1:.0%}",
         "new": str(len(new)),
         "new fetched": str(len(short + lengthy)),
         "new mean": f"{mean(short + lengthy, new):.0f}%",
@@ -359,11 +437,18 @@ def figures() -> dict[str, str]:
         "new under": "90%",
         "new least": f"{poor[0][0]:.0f}%",
         "new least at": times_of(poor[0][1]),
-        "step alone": f"{alone_us} µs",
-        "step": f"128 · (64 + 128) · 128 / ({any_shape.L2 / 1e6:.1f} · 10⁶) = {step:.3f} µs",
+        "step": f"128 · (64 + 128 / 2) · 128 / ({any_shape.L2 / 1e6:.1f} · 10⁶) = {fetch:.3f} µs",
         "L2": f"{any_shape.L2 / 1e6:.1f} MB",
-        "L2 measured": f"{measured_l2:.1f} MB",
-        "memory": f"{any_shape.MEMORY / 1e6:.2f} MB",
+        "L2 measured": f"{ceilings.load()['L2, read alone'].tera_per_second:.1f} MB",
+        "fetched": f"{ceilings.card().sms} · (128 + 256) · 128 bytes",
+        "far": f"{any_shape.FAR / 1e6:.1f} MB",
+        "lines": f"{any_shape.lines(STRADDLING[1]):.2f}",
+        "straddling at": times_of(STRADDLING),
+        "straddling expected": f"{wide[1] / wide[0] - 1:.0%}",
+        "middle expected": f"{middle[1] / middle[2] - 1:.0%}",
+        "straddling timed": f"{apart(128, 256)[8][STRADDLING]:.0%}",
+        "middle timed": f"{apart(128, 192)[8][STRADDLING]:.0%}",
+        "turns deep": f"{min(deep):.0%} to {max(deep):.0%}",
         "times": f"{any_shape.SHARED:.2f}",
         "multiplying": f"16 · {step:.3f} · {any_shape.SHARED:.2f} = {multiply:.2f} µs",
         "second": f"{any_shape.SECOND} µs",
@@ -374,33 +459,18 @@ def figures() -> dict[str, str]:
         "hidden": f"{any_shape.HIDDEN:.0%}",
         "traffic": f"{moving():.2f} µs",
         "else": f"{any_shape.START:.2f} + {end:.2f} + {any_shape.HIDDEN * moving():.2f} = {rest:.2f} µs",
-        "total": f"{total:.2f} µs",
-        "uneven": f"{uneven:.2f} µs",
-        "uneven by": f"{uneven / total - 1:.0%}",
-        "resident": str(hopper.RESIDENT[4]),
-        **{f"at {name}": str(len(sizes)) for name, sizes in answers.items()},
+        **{f"at {name}": str(len(sizes)) for name, sizes in used().items()},
         "no tensor cores": str(sum(size not in searched() for size in SHAPES)),
-        **{f"late {size[0]}": f"{1e3 * points(OVERLAP)[size].ms:.2f} µs" for size in quick},
-        "again 1024": f"{1e3 * own[quick[2]].ms:.2f} µs",
         "pad": f"{1e3 * pad:.0f}",
-        "padded": f"{1e3 * (pad + own[(4096,) * 3].cublas_ms):.0f} µs",
-        "late long": f"{1e3 * points(OVERLAP)[LONG].ms:.2f} µs",
-        "worst": times_of(low[0][1]),
-        "worst at": f"{low[0][0]:.0f}%",
-        "shapes lost": str(sum(percent < LOW for percent, _ in low)),
-        "lost under": f"{LOW}%",
-        "worst square": str(squares[0][1][0]),
-        "worst square at": f"{squares[0][0]:.0f}%",
+        "padded": f"{1e3 * (pad + own[n4096].cublas_ms):.0f} µs",
+        "worst square": str(worst[0]),
+        "worst square at": f"{own[worst].percent_of_searched:.0f}%",
         "card": ceilings.card().name,
-        "limit": f"{1e3 * BRIEF:.0f} µs",
         "sms": str(ceilings.card().sms),
-        "settings": str(len(any_shape.SETTINGS)),
         "chance": f"{chance():.1%}",
-        "overlap": " and ".join(f"{lost:.0%}" for lost in some),
+        "overlap": f"{min(some):.0%} to {max(some):.0%}",
         "overlap rest": f"{max(rest_late):.1%}",
         "shuffled": f"{min(much):.0%} to {max(much):.0%}",
-        "carried": f"{price[few]:.0%} to {price[tiny]:.0%}",
-        "carried less": f"{-price[odd]:.0%}",
         "tried": str(max(point.searched.tried for point in own.values())),
         "shapes": str(len(SHAPES)),
     }

@@ -8,11 +8,12 @@ import pytest
 import lab
 import sgemm_tutorial as sg
 from lab.chapters import equal_shares as page
+from lab.records.shapes import FITTED_TO
 
 
 @pytest.mark.parametrize(
     ("clusters", "shared", "tiles", "steps"),
-    [(5, 9, 9, 4), (128, 8, 8, 256), (24, 2, 2, 256), (5, 2, 9, 4), (3, 0, 7, 2), (7, 3, 3, 11)],
+    [(5, 9, 9, 4), (64, 4, 4, 256), (24, 2, 2, 256), (5, 2, 9, 4), (3, 0, 7, 2), (7, 3, 3, 11)],
 )
 def test_pieces_cover_each_step_once_in_equal_shares(clusters, shared, tiles, steps):
     done, shares = np.zeros((tiles, steps), int), []
@@ -51,46 +52,76 @@ def test_each_product_is_of_one_kind():
     assert page.kind((57, 2, 18)) == "without tensor cores" and page.kind((256, 256, 16384)) == "rows fetched"
 
 
-@pytest.mark.parametrize("parts", [1, 2, 4, 8, 16])
-def test_the_pencil_only_rounds(parts):
-    of, shared = page.setting(64, 128), 8 * (parts > 1)
-    expected = page.any_shape.cost(of, page.LONG, shared, 8 * parts, multiprocessors=132)
-    assert float(page.weighed(parts).rows[0][5]) == pytest.approx(expected, abs=0.02)
-    assert (8 * parts, expected) in [(clusters, us) for us, _, clusters in ways(of)]
+@pytest.mark.parametrize("of", page.WEIGHED, ids=str)
+def test_the_pencil_only_rounds(of):
+    way = page.divided(*of)
+    named = dict(zip(page.any_shape.PARAMETERS, way.setting, strict=True))
+    expected = page.any_shape.cost(named, page.LONG, way.whole, way.shares, multiprocessors=132)
+    row = page.weighed().rows[page.WEIGHED.index(of)]
+    assert float(row[4]) == pytest.approx(expected, abs=0.08) and sum(page.costs(*of)[1:]) == pytest.approx(
+        expected, abs=0.03
+    )
+    assert (expected, way.whole, way.shares) in page.any_shape.ways(way.setting, page.LONG, 132)
 
 
-def ways(of):
-    return page.any_shape.ways(tuple(of.values()), page.LONG, 132)
+@pytest.mark.parametrize(
+    ("BN", "blocks", "straddling"), [(256, 1, 1), (256, 2, 1), (192, 1, 1), (192, 2, 1), (256, 2, 0)]
+)
+def test_the_pencil_knows_what_limits(BN, blocks, straddling):
+    """Ten steps more cost ten times what limits, and some of what moving A and B takes."""
+    (M, N, K), clusters = page.STRADDLING if straddling else (4096,) * 3, 132 // blocks
+    of = page.any_shape.setting(128, BN, {256: 4, 192: 5}[BN], blocks)
+    less, more = (
+        page.any_shape.cost(of, (M, N, each), 0, clusters, 132)
+        - page.any_shape.HIDDEN * page.any_shape.moved(M, N, each) / page.any_shape.MEMORY
+        for each in (K, K + 640)
+    )
+    tiles = -(-(-(-M // (128 * blocks)) * -(-N // BN)) // clusters)
+    multiply, *fetch = page.bounds(BN, straddling)
+    assert (more - less) / tiles / 10 == pytest.approx(max(multiply, fetch[blocks - 1]))
 
 
 def test_the_thread_that_chapter_22_follows_adds_what_its_cluster_leaves():
-    """Thread 70 of block 325, in the names of `add_parts.cu`, and cluster 37."""
-    source, (_, shared, clusters) = page.any_shape.ADD.source, ways(page.setting(64, 128))[0]
+    """The thread of slice 4 that adds C[165][24], in the names of `add_parts.cu`, and cluster 37."""
+    source, way = page.any_shape.ADD.source, page.divided(2, 16)
+    shared, clusters = way.whole, way.shares
     slices = page.any_shape.MANY if clusters >= 2 * page.any_shape.MANY * shared else 1
-    THREADS, each, across, steps, every = 256, 32, 32, 256, 2048
-    assert (shared, clusters, slices, each * slices) == (8, 128, 8, THREADS) and page.any_shape.ADD.threads == THREADS
-    assert "blockIdx.x % blocks * each + threadIdx.x % each" in source and 64 * across // each == 64
-    tile, slice_, i = 325 // 64, 70 // each, 325 % 64 * each + 70 % each
-    assert (tile, slice_, i) == (5, 2, 166)
-    assert (64 + i // across, 128 + i % across * 4) == (69, 152)
+    across, steps, every = 128 // 4, 256, 1024
+    assert (shared, clusters, slices, shared * steps) == (4, 64, 8, every)
+    assert "i / across, col = at.across * size_t(BN) + i % across * 4" in source
+    tile, slice_, i = 1, 4, 37 * 32 + 6
+    assert (i, 128 * across, 128 + i // across, i % across * 4) == (1190, 4096, 165, 24), "tile 1 is below tile 0"
     begins, last = (((step + 1) * clusters - 1) // every for step in (tile * steps, (tile + 1) * steps - 1))
     parts = last - begins + 1
-    assert (begins, parts, slice_ * parts // slices, (slice_ + 1) * parts // slices) == (80, 16, 4, 6)
-    (piece,) = page.pieces(37, clusters, shared, 8, steps)
+    assert (begins, begins + tile, last + tile, parts) == (16, 17, 32, 16)
+    assert (slice_ * parts // slices, (slice_ + 1) * parts // slices) == (8, 10)
+    (piece,) = page.pieces(37, clusters, shared, 4, steps)
     share = (tile * steps + piece[1]) * clusters // every
-    assert piece == (tile, 64, 80) and share + tile == 89 == begins + tile + 4
-    alike = {(*page.pieces(cluster, clusters, shared, 8, steps),)[0][1:] for cluster in range(32, 40)}
-    assert alike == {(64, 80)}
+    assert piece == (tile, 144, 160) and share == 25 and share + tile == 26 == begins + tile + 9
+    alike = {(*page.pieces(cluster, clusters, shared, 4, steps),)[0][1:] for cluster in range(36, 40)}
+    assert alike == {(144, 160)}
+
+
+def test_the_cluster_that_chapter_22_follows_has_a_tile_for_each_team():
+    [of] = [of for of in page.any_shape.PACES if of[:2] == (128, 160) and of[3:] == (2, 32)]
+    tiles, steps = -(-2176 // 256) * -(-2176 // 160), 2176 // 64
+    assert (tiles, steps, of[2]) == (126, 34, 5) and steps % 5 == 4 and steps // 5 == 6
+    assert list(page.pieces(5, 66, 0, tiles, steps)) == [(5, 0, 34), (71, 0, 34)]
+
+
+def test_rows_of_4088_elements_begin_with_a_line_once_in_eight():
+    assert [row for row in range(16) if 2 * 4088 * row % 128 == 0] == [0, 8]
+    assert {2 * 4096 * row % 128 for row in range(16)} == {0}
 
 
 def test_who_chose_for_what_chapter_22_counts():
-    every = {*page.SQUARES, *page.SHAPES, *page.LAYERS}
+    every = {*page.SQUARES, *page.SHAPES, *page.LAYERS, *FITTED_TO}
     assert page.searched().keys() == {size for size in every if page.way(size) != page.WAYS[2]}
     assert not page.points(recording=page.RANDOM).keys() & every, "new products"
-    assert page.launched((1024,) * 3, page.ALONE).blocks == 128, "as the deeper page writes it"
+    assert page.launched((512,) * 3, page.ALONE).blocks == 64, "as the deeper page writes it"
 
 
-@pytest.mark.parametrize("of", [page.setting(64, 64, 2), page.setting(128, 256, 2)], ids=str)
+@pytest.mark.parametrize("of", [page.any_shape.setting(64, 64, 12, 2), page.any_shape.setting(128, 256, 4, 2)], ids=str)
 def test_the_shuffle_alone_keeps_descriptors_in_uniform_registers(of):
     def moved(kernel):
         opcodes = [instruction.opcode for instruction in lab.hot_loop(lab.sass(kernel.variant(**of)))]
@@ -101,7 +132,7 @@ def test_the_shuffle_alone_keeps_descriptors_in_uniform_registers(of):
 
 def test_the_shuffle_brings_stages_into_uniform_registers_too():
     """A stage is the remainder of a division by their number, 12, which takes multiplications."""
-    of, wide = page.setting(64, 32), []
+    of, wide = page.any_shape.setting(64, 32, 12), []
     for kernel in (page.OWN_NUMBER, page.KERNEL):
         loop = lab.hot_loop(lab.sass(kernel.variant(**of)))
         wide.append(sum(instruction.opcode.startswith("UIMAD") for instruction in loop))
@@ -110,9 +141,13 @@ def test_the_shuffle_brings_stages_into_uniform_registers_too():
 
 @pytest.mark.parametrize(
     ("use", "moved", "in_large"),
-    [("if (warp >=", 16, 0), ("here.row += warp", 16, 16), ("describe(&As[stage][warp", 8, 8)],
+    [("if (warp >=", 16, 0), ("below = s * 64 + member", 16, 16), ("describe(&As[stage][member", 0, 8)],
 )
 def test_a_branch_that_is_not_uniform_keeps_both_descriptors_from_being(use, moved, in_large):
-    own = dataclasses.replace(page.KERNEL, edits=((use, use.replace("warp", "threadIdx.x / 32")),), label=use)
-    loops = [lab.hot_loop(lab.sass(own.variant(**page.setting(*of)))) for of in ((64, 32), (128, 256, 2))]
+    number = "threadIdx.x / 32"
+    without = use.replace("warp", number).replace("member", f"({number} % team)")
+    own = dataclasses.replace(page.KERNEL, edits=((use, without),), label=use)
+    loops = [
+        lab.hot_loop(lab.sass(own.variant(**page.any_shape.setting(*of)))) for of in ((64, 32, 12), (128, 256, 4, 2))
+    ]
     assert [[each.opcode for each in loop].count("R2UR") for loop in loops] == [moved, in_large]
