@@ -1,7 +1,7 @@
 // Copies matrices of 16-bit elements so that their rows begin at multiples of 16 bytes, as the copy engine wants it.
 //
-// A thread makes eight elements of a copy at a time; those past the end of a row are zeros. A matrix of no rows is left
-// alone.
+// A thread makes a chunk of eight elements of a copy at a time; those past the end of a row of the matrix are zeros. Rows
+// of more than 32 elements get as many chunks as fill whole lines of L2. A matrix of no rows is left alone.
 #include "overlap.cuh"
 
 __device__ void copy_eight(const unsigned short* from, unsigned short* to, unsigned cols, unsigned chunks, size_t index)

@@ -186,7 +186,8 @@ def figures() -> dict[str, str]:
     reasons = {
         bits
         for who, size in product(BOTH, SIZES)
-        for bits in sustained.of(who, size, "zeros").reasons[len(sustained.of(who, size, "zeros").reasons) // 2 :]
+        for of in [sustained.of(who, size, "zeros").reasons]
+        for bits in of[len(of) // 2 :]
     }
     assert (
         max(share(size, "burst") for size in SIZES) < 98.5 < 100.9 < turns(SIZE)[0]

@@ -124,11 +124,11 @@ def figures() -> dict[str, str]:
     loop = Counter(each.opcode.partition(".")[0] for each in hot_loop(sass(BASE)))
     held, sums = resources(BASE).registers, of["TM"] * of["TN"]
     given = -(-held // 8) * 8  # a warp gets multiples of 256
-    least = WHOLE[0] * WHOLE[1] * WHOLE[2] / 32 / sums / 132 * loop.total() / 4 / 1.98e6
+    least = WHOLE[0] * WHOLE[1] * WHOLE[2] / 32 / sums / gpu.sms * loop.total() / 4 / (gpu.boost_mhz * 1e3)
     assert (gpu.sms, gpu.boost_mhz) == (132, 1980) and max(states, key=states.get) == LONGEST
     assert (loop["FFMA"], loop["FMUL"], loop["LDG"]) == (sums, of["TN"], of["TM"] + of["TN"])
     assert loop["IMAD"] + loop["IADD3"] + loop["LEA"] + loop["UIADD3"] > 0.9 * (loop.total() - sums - 24)
-    pipe = (sums + loop["FMUL"] + loop["IMAD"]) / 4 * SQUARE[0] ** 3 / 32 / sums / 132 / profile["SM cycles"]
+    pipe = (sums + loop["FMUL"] + loop["IMAD"]) / 4 * SQUARE[0] ** 3 / 32 / sums / gpu.sms / profile["SM cycles"]
     assert abs(100 * pipe - profile[PIPE]) < 0.5 and profile[L1] < profile[PIPE] < profile[SLOTS]
     assert 4 * given * BASE.threads <= 65_536 < 5 * given * BASE.threads
     filled = counters.measured(BASE, *SQUARE)["l1_fill_sectors"] / BASE.grid(*SQUARE[:2]) / profiles.SIZE

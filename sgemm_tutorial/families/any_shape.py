@@ -238,13 +238,13 @@ class AnyShape(Persistent):
         if problem.alpha == 0:  # where neither A nor B is read
             return made, nothing
         for name, matrix in (("A", problem.A), ("B", problem.B)):
-            rows, columns = len(matrix) if name in copies else 0, matrix.shape[1]
+            copy = copies.get(name, matrix)
             arguments |= {
                 name: matrix,
-                f"copy{name}": copies.get(name, matrix),
-                f"rows{name}": np.uint32(rows),
-                f"columns{name}": np.uint32(columns),
-                f"chunks{name}": np.uint32(pitch(columns) // CHUNK),
+                f"copy{name}": copy,
+                f"rows{name}": np.uint32(len(matrix) if name in copies else 0),
+                f"columns{name}": np.uint32(matrix.shape[1]),
+                f"chunks{name}": np.uint32(copy.shape[1] // CHUNK),
             }
         blocks = min(-(-sum(copy.size for copy in copies.values()) // (CHUNK * PAD.threads)), 8 * MULTIPROCESSORS)
         return made, _beside(problem)(PAD.instance, blocks, arguments)
