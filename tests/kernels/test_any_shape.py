@@ -377,7 +377,7 @@ def test_what_is_fetched_of_a_copy_s_row_lies_in_one_line():
         )
         assert any_shape.lines(pitch) == 1 and any_shape.lines(columns) >= 1
     assert [any_shape.lines(columns) for columns in (64, 200, 208, 224, 256, 4097)] == pytest.approx(
-        [1, *(1 + any_shape.STRADDLE * share for share in (7 / 8, 3 / 4, 1 / 2)), 1, 1]
+        [1, *(1 + any_shape.STRADDLE * share for share in (1, 1 / 2, 1 / 4)), 1, 1]
     )
 
 
