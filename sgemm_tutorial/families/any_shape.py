@@ -2,11 +2,12 @@
 
 Where a table of this GPU has the size, it decides; see `tuned`. Elsewhere a model gives the µs of each choice. It
 knows the times of a tile's multiply step and of its end, what L2 and memory give to all multiprocessors together, what
-one fetches at most, and the times of a launch and of another that adds parts of sums. Products that are too thin or too small for tensor cores
-go to another kernel, `THIN`, which has a model of its own. Vectors and pairs of them go to `WIDE` or `TALL`, whose
-model has three constants. A small C with a long K goes to `DEEP`, which has a model too. All were fitted to times on
-an H200, that of 22 to 9,932, a few constants later to 4,830, and that of `DEEP` to 1,984; on another GPU only the order of the choices counts. Nothing
-is measured at a call, and the same problem is always done in the same way.
+L2 gives to one, and the times of a launch and of another that adds parts of sums. Products that are too thin or too
+small for tensor cores go to another kernel, `THIN`, which has a model of its own. Vectors and pairs of them go to
+`WIDE` or `TALL`, whose model has three constants. A small C with a long K goes to `DEEP`, which has a model too. All
+were fitted to times on an H200, that of 22 to 9,932, a few of its constants later to 4,830, and that of `DEEP` to
+1,984; on another GPU only the order of the choices counts. Nothing is measured at a call, and the same problem is
+always done in the same way.
 """
 
 from __future__ import annotations
@@ -38,8 +39,12 @@ CHUNK = ALIGNMENT // 2
 """Elements of 16 bits in 16 bytes."""
 
 START, HIDDEN = 1.69, 0.14  # µs of a launch; of a time that another hides
-L2, FAR, MEMORY, EACH = 15.2e6, 11.4e6, 3.95e6, 0.123e6  # bytes per µs: L2, also for large A and B; memory; one SM
-LARGE, STRADDLE = 37.5e6, 0.71  # bytes of A and B; what 128 bytes of rows that begin anywhere in L2's lines cost more
+L2, FAR, MEMORY, EACH = 15.2e6, 11.4e6, 3.95e6, 0.161e6  # bytes per µs: L2, also for large A and B; memory; one SM
+LARGE, STRADDLE, ASKEW = (
+    37.5e6,
+    0.64,
+    1.40,
+)  # bytes of A and B; longer: bytes whose rows begin anywhere, for all; for one
 CROWD, LOW = 1.27e-3, 0.14  # µs of a step for each cluster that wants the same rows; of a step, what missing rows save
 RAGGED, SHARED = 0.58, 1.18  # longer: a tile's end where C's rows begin anywhere; times: a step where tiles are shared
 SECOND, PARTS_MOVED = 1.95, 4.2e6  # µs of the launch that adds parts, and their bytes per µs
@@ -65,12 +70,12 @@ PACES = {
     (64, 256, 5, 2, 16): (0.353, 2.412),
     (128, 64, 8, 1, 16): (0.177, 0.999),
     (128, 96, 6, 4, 16): (0.277, 1.312),
-    (128, 128, 6, 1, 32): (0.340, 1.946),
-    (128, 128, 6, 2, 32): (0.332, 2.025),
+    (128, 128, 6, 1, 32): (0.340, 1.952),
+    (128, 128, 6, 2, 32): (0.332, 2.016),
     (128, 128, 6, 4, 16): (0.323, 1.849),
-    (128, 128, 6, 4, 32): (0.321, 1.974),
-    (128, 160, 5, 1, 32): (0.540, 2.297),
-    (128, 160, 5, 2, 32): (0.417, 2.548),
+    (128, 128, 6, 4, 32): (0.321, 1.967),
+    (128, 160, 5, 1, 32): (0.540, 2.299),
+    (128, 160, 5, 2, 32): (0.417, 2.510),
     (128, 160, 5, 4, 16): (0.406, 2.047),
     (128, 192, 5, 2, 16): (0.496, 2.505),
     (128, 224, 4, 2, 16): (0.574, 2.991),
@@ -348,13 +353,12 @@ def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, cluste
     whole, share = -(-(down * across - shared) // clusters), -(-shared * steps // clusters)  # tiles; steps of a share
 
     step, end = pace(of)
-    rows, columns = min(BM, M), min(-(-BN // BOX) * BOX, N)  # that a block fetches
-    fromA, fromB = rows * lines(K) * SWIZZLE, columns * lines(N) * SWIZZLE  # their bytes for a step
+    rows, columns = min(BM, M), -(-BN // BOX) * BOX  # that a block fetches, or zeros beyond B's last
     alike = min(down, clusters / across) * max(1, BOX / (-(-N // CHUNK) * CHUNK))  # clusters that want the same lines
     step = _step(
         step * (1 - LOW * (1 - rows / BM)),
-        fromA + fromB / sqrt(CLUSTER),  # what the cluster's others fetch of B arrives in this SM too
-        (fromA + fromB / CLUSTER) * blocks,
+        (rows * lines(K, ASKEW) + columns * lines(N, ASKEW) / sqrt(CLUSTER)) * SWIZZLE,  # others' part of B arrives too
+        (rows * lines(K) + columns * lines(N) / CLUSTER) * SWIZZLE * blocks,
         max(alike, min(across, clusters / down)),
         shape,
     )
@@ -368,9 +372,12 @@ def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, cluste
     return _with_traffic(total, shape)
 
 
-def lines(columns: int) -> float:
-    """Return how many bytes count for one that is fetched of a matrix with so many columns, or of its copy."""
-    return 1 + STRADDLE * CHUNK / (columns & -columns) * (CHUNK <= columns & -columns < BOX < columns)
+def lines(columns: int, more: float = STRADDLE) -> float:
+    """Return how many bytes count for one that is fetched of a matrix with so many columns, or of its copy.
+
+    So many `more`, where rows begin at any 16 bytes of a line of L2; a half of them, where at 32; a quarter, at 64.
+    """
+    return 1 + more * CHUNK / (columns & -columns) * (CHUNK <= columns & -columns < BOX < columns)
 
 
 def _step(us: float, own: float, fetched: float, alike: float, shape: tuple[int, int, int]) -> float:
@@ -511,9 +518,9 @@ def deep_cost(of: Mapping[str, int], shape: tuple[int, int, int], multiprocessor
     if clusters > 2 * fit or steps < 2 * SPLIT:
         return inf
     rows, columns = min(BM, -(-M // 8) * 8), min(BN, -(-N // BOX) * BOX)  # that a block fetches
-    own = (rows * lines(K) + columns * lines(N)) * SWIZZLE
+    own, fetched = ((rows * lines(K, more) + columns * lines(N, more)) * SWIZZLE for more in (ASKEW, STRADDLE))
     alike = max(down, across) * max(1, BOX / (-(-N // CHUNK) * CHUNK))
-    step = _step(step * (1 - DEEP_LOW * (1 - rows / BM)), own, own * SPLIT * min(clusters, fit), alike, shape)
+    step = _step(step * (1 - DEEP_LOW * (1 - rows / BM)), own, fetched * SPLIT * min(clusters, fit), alike, shape)
     sums = min(M, BM) * min(N, BN)
     end = end * (1 + sums / (BM * BN)) / 2 + meeting + DEEP_RAGGED * sums / SPLIT * (N % 4 > 0)
     return _with_traffic(START + -(-clusters // fit) * (-(-steps // SPLIT) * step + end), shape)
