@@ -94,7 +94,7 @@ def test_the_model_looks_at_shape_and_gpu_alone():
 
 def test_each_setting_is_the_quickest_somewhere():
     squares = [(n, n, n) for n in range(64, 6145, 64)]
-    rare = [(2048, 4096, 11008), (544, 3272, 968), (120, 1832, 4400), (256, 4096, 4096)]
+    rare = [(2048, 4096, 11008), (120, 1832, 4400), (88, 4008, 8104)]
     of = [ITSELF.resolve(operands.imagined(*shape, FP16), H200).kernel for shape in (*shapes(), *squares, *rare)]
     chosen = {tuple(kernel.parameters[name] for name in PARAMETERS) for kernel in of}
     assert chosen == {tuple(one.values()) for one in SETTINGS}
