@@ -1,12 +1,13 @@
 """Chooses the tile of kernel 22 for a problem, and divides its work among clusters of blocks that stay.
 
 Where a table of this GPU has the size, it decides; see `tuned`. Elsewhere a model gives the µs of each choice. It
-knows the times of a tile's multiply step and of its end, what L2 and memory give to all multiprocessors together, and
-the times of a launch and of another that adds parts of sums. Products that are too thin or too small for tensor cores
-go to another kernel, `THIN`, which has a model of its own. Vectors and pairs of them go to `WIDE` or `TALL`, whose
-model has three constants. A small C with a long K goes to `DEEP`, which has a model too. All were fitted to times on
-an H200, that of 22 to 9,932 and that of `DEEP` to 1,984; on another GPU only the order of the choices counts. Nothing
-is measured at a call, and the same problem is always done in the same way.
+knows the times of a tile's multiply step and of its end, what L2 and memory give to all multiprocessors together, what
+L2 gives to one, and the times of a launch and of another that adds parts of sums. Products that are too thin or too
+small for tensor cores go to another kernel, `THIN`, which has a model of its own. Vectors and pairs of them go to
+`WIDE` or `TALL`, whose model has three constants. A small C with a long K goes to `DEEP`, which has a model too. All
+were fitted to times on an H200, that of 22 to 9,932, a few of its constants later to 4,830, and that of `DEEP` to
+1,984; on another GPU only the order of the choices counts. Nothing is measured at a call, and the same problem is
+always done in the same way.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from math import ceil, inf, log2
+from math import ceil, inf, log2, sqrt
 from typing import Any
 
 import cupy
@@ -38,8 +39,12 @@ CHUNK = ALIGNMENT // 2
 """Elements of 16 bits in 16 bytes."""
 
 START, HIDDEN = 1.69, 0.14  # µs of a launch; of a time that another hides
-L2, FAR, MEMORY = 15.2e6, 11.4e6, 3.95e6  # bytes per µs: from L2, from L2 where A and B are large, and from memory
-LARGE, STRADDLE = 37.5e6, 0.72  # bytes of A and B; what 128 bytes in two lines of L2 cost more than in one
+L2, FAR, MEMORY, EACH = 15.2e6, 11.4e6, 3.95e6, 0.161e6  # bytes per µs: L2, also for large A and B; memory; one SM
+LARGE, STRADDLE, ASKEW = (
+    37.5e6,
+    0.64,
+    1.40,
+)  # bytes of A and B; longer: bytes whose rows begin anywhere, for all; for one
 CROWD, LOW = 1.27e-3, 0.14  # µs of a step for each cluster that wants the same rows; of a step, what missing rows save
 RAGGED, SHARED = 0.58, 1.18  # longer: a tile's end where C's rows begin anywhere; times: a step where tiles are shared
 SECOND, PARTS_MOVED = 1.95, 4.2e6  # µs of the launch that adds parts, and their bytes per µs
@@ -65,12 +70,12 @@ PACES = {
     (64, 256, 5, 2, 16): (0.353, 2.412),
     (128, 64, 8, 1, 16): (0.177, 0.999),
     (128, 96, 6, 4, 16): (0.277, 1.312),
-    (128, 128, 6, 1, 32): (0.340, 2.018),
-    (128, 128, 6, 2, 32): (0.332, 2.471),
+    (128, 128, 6, 1, 32): (0.340, 1.952),
+    (128, 128, 6, 2, 32): (0.332, 2.016),
     (128, 128, 6, 4, 16): (0.323, 1.849),
-    (128, 128, 6, 4, 32): (0.321, 2.398),
-    (128, 160, 5, 1, 32): (0.540, 1.889),
-    (128, 160, 5, 2, 32): (0.417, 2.998),
+    (128, 128, 6, 4, 32): (0.321, 1.967),
+    (128, 160, 5, 1, 32): (0.540, 2.299),
+    (128, 160, 5, 2, 32): (0.417, 2.510),
     (128, 160, 5, 4, 16): (0.406, 2.047),
     (128, 192, 5, 2, 16): (0.496, 2.505),
     (128, 224, 4, 2, 16): (0.574, 2.991),
@@ -348,27 +353,39 @@ def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, cluste
     whole, share = -(-(down * across - shared) // clusters), -(-shared * steps // clusters)  # tiles; steps of a share
 
     step, end = pace(of)
-    rows, columns = min(BM, M), min(-(-BN // BOX) * BOX, N)  # that a block fetches
-    fetched = (rows * lines(K) + columns * lines(N) / CLUSTER) * SWIZZLE * blocks
+    rows, columns = min(BM, M), -(-BN // BOX) * BOX  # that a block fetches, or zeros beyond B's last
     alike = min(down, clusters / across) * max(1, BOX / (-(-N // CHUNK) * CHUNK))  # clusters that want the same lines
-    step = _step(step * (1 - LOW * (1 - rows / BM)), fetched, max(alike, min(across, clusters / down)), shape)
+    step = _step(
+        step * (1 - LOW * (1 - rows / BM)),
+        (rows * lines(K, ASKEW) + columns * lines(N, ASKEW) / sqrt(CLUSTER)) * SWIZZLE,  # others' part of B arrives too
+        (rows * lines(K) + columns * lines(N) / CLUSTER) * SWIZZLE * blocks,
+        max(alike, min(across, clusters / down)),
+        shape,
+    )
     end *= (1 + rows / BM * min(1, N / BN)) / 2 * (1 + RAGGED * (N % 4 > 0))
-    end *= 1 if of["WM"] > 16 else whole + -(-share // steps)  # of all tiles; where warpgroups take turns, one counts
-    total = START + (whole * steps + share) * step * (SHARED if shared else 1) + end
+    every, tiles = (whole * steps + share) * step * (SHARED if shared else 1), whole + -(-share // steps)
+    # Where warpgroups take turns, one multiplies while the other writes: what takes longer counts, and the rest once.
+    total = START + (max(every + end, every / tiles + tiles * end) if of["WM"] > 16 else every + tiles * end)
     if shared and share % steps:
         sums = (-(-steps // share) + (clusters % shared > 0)) * shared * min(BM * CLUSTER, M) * min(BN, N)  # of parts
         total += SECOND + 4 * sums / PARTS_MOVED
     return _with_traffic(total, shape)
 
 
-def lines(columns: int) -> float:
-    """Return how many bytes count for one that is fetched of a matrix with so many columns, or of its copy."""
-    return 1 + STRADDLE * (1 - min(columns & -columns, BOX) / BOX) * (columns > BOX and columns % CHUNK == 0)
+def lines(columns: int, more: float = STRADDLE) -> float:
+    """Return how many bytes count for one that is fetched of a matrix with so many columns, or of its copy.
+
+    So many `more`, where rows begin at any 16 bytes of a line of L2; a half of them, where at 32; a quarter, at 64.
+    """
+    return 1 + more * CHUNK / (columns & -columns) * (CHUNK <= columns & -columns < BOX < columns)
 
 
-def _step(us: float, fetched: float, alike: float, shape: tuple[int, int, int]) -> float:
-    """Return the µs of a step that takes so many alone, if all fetch so many bytes, and so many want the same lines."""
-    return max(us, fetched / (FAR if 2 * shape[2] * (shape[0] + shape[1]) > LARGE else L2), CROWD * alike)
+def _step(us: float, own: float, fetched: float, alike: float, shape: tuple[int, int, int]) -> float:
+    """Return the µs of a step that takes so many alone.
+
+    A block fetches so many bytes for it, all blocks fetch so many, and so many clusters want the same lines.
+    """
+    return max(us, own / EACH, fetched / (FAR if 2 * shape[2] * (shape[0] + shape[1]) > LARGE else L2), CROWD * alike)
 
 
 def _with_traffic(us: float, shape: tuple[int, int, int]) -> float:
@@ -501,9 +518,9 @@ def deep_cost(of: Mapping[str, int], shape: tuple[int, int, int], multiprocessor
     if clusters > 2 * fit or steps < 2 * SPLIT:
         return inf
     rows, columns = min(BM, -(-M // 8) * 8), min(BN, -(-N // BOX) * BOX)  # that a block fetches
-    fetched = (rows * lines(K) + columns * lines(N)) * SWIZZLE * SPLIT * min(clusters, fit)
+    own, fetched = ((rows * lines(K, more) + columns * lines(N, more)) * SWIZZLE for more in (ASKEW, STRADDLE))
     alike = max(down, across) * max(1, BOX / (-(-N // CHUNK) * CHUNK))
-    step = _step(step * (1 - DEEP_LOW * (1 - rows / BM)), fetched, alike, shape)
+    step = _step(step * (1 - DEEP_LOW * (1 - rows / BM)), own, fetched * SPLIT * min(clusters, fit), alike, shape)
     sums = min(M, BM) * min(N, BN)
     end = end * (1 + sums / (BM * BN)) / 2 + meeting + DEEP_RAGGED * sums / SPLIT * (N % 4 > 0)
     return _with_traffic(START + -(-clusters // fit) * (-(-steps // SPLIT) * step + end), shape)

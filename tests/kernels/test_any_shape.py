@@ -94,7 +94,7 @@ def test_the_model_looks_at_shape_and_gpu_alone():
 
 def test_each_setting_is_the_quickest_somewhere():
     squares = [(n, n, n) for n in range(64, 6145, 64)]
-    rare = [(2048, 4096, 11008), (544, 3272, 968), (120, 1832, 4400), (256, 4096, 4096)]
+    rare = [(2048, 4096, 11008), (120, 1832, 4400), (88, 4008, 8104)]
     of = [ITSELF.resolve(operands.imagined(*shape, FP16), H200).kernel for shape in (*shapes(), *squares, *rare)]
     chosen = {tuple(kernel.parameters[name] for name in PARAMETERS) for kernel in of}
     assert chosen == {tuple(one.values()) for one in SETTINGS}
@@ -377,7 +377,7 @@ def test_what_is_fetched_of_a_copy_s_row_lies_in_one_line():
         )
         assert any_shape.lines(pitch) == 1 and any_shape.lines(columns) >= 1
     assert [any_shape.lines(columns) for columns in (64, 200, 208, 224, 256, 4097)] == pytest.approx(
-        [1, *(1 + any_shape.STRADDLE * share for share in (7 / 8, 3 / 4, 1 / 2)), 1, 1]
+        [1, *(1 + any_shape.STRADDLE * share for share in (1, 1 / 2, 1 / 4)), 1, 1]
     )
 
 
