@@ -1,8 +1,6 @@
 """Lists the kernels in ladder order. This catalogue drives launching, tests, benchmarks, tables and the book."""
 
 import difflib
-from collections.abc import Mapping
-from typing import Any
 
 from .errors import ArgumentError
 from .families import any_shape, autotuned, hopper
@@ -60,16 +58,6 @@ LADDER = (
 """The climb in FP32 on CUDA cores, past cuBLAS's SGEMM."""
 
 
-def _register_l1_tiles(of: Mapping[str, Any]) -> int:
-    """Return the bytes of 23's tiles of A and B, and what it wants beside them."""
-    return of["SHARED"] * of["BK"] * (of["BM"] + of["BN"]) * named_in_cuda(of["T"]).operand.itemsize + of["EXTRA"]
-
-
-def _wmma_tiles(of: Mapping[str, Any]) -> int:
-    """Return the bytes of 15's tiles of A and B, eight elements of padding to a row."""
-    return max(of["STAGES"], 1) * (of["BM"] * (of["BK"] + 8) + of["BK"] * (of["BN"] + 8)) * FP16.operand.itemsize
-
-
 CATALOGUE = (
     *LADDER,
     Kernel(
@@ -85,7 +73,8 @@ CATALOGUE = (
         {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "STAGES": 3, "BLOCKS": 2},
         (8, 0),
         types=FP16,
-        family=Family(_wmma_tiles),
+        # Tiles of A and B, with eight elements of padding to a row.
+        family=Family(lambda of: 2 * max(of["STAGES"], 1) * (of["BM"] * (of["BK"] + 8) + of["BK"] * (of["BN"] + 8))),
     ),
     hopper.MMA,
     hopper.TF32X3,
@@ -112,7 +101,12 @@ CATALOGUE = (
             "EXTRA": 0,
             "BLOCKS": 4,
         },
-        family=Family(_register_l1_tiles),
+        # Tiles of A and B, if SHARED, and what it wants beside them.
+        family=Family(
+            lambda of: (
+                of["SHARED"] * of["BK"] * (of["BM"] + of["BN"]) * named_in_cuda(of["T"]).operand.itemsize + of["EXTRA"]
+            )
+        ),
     ),
 )
 """Every kernel in the order of the book: the ladder's, then those that take another road or other types."""

@@ -100,8 +100,11 @@ def launcher(launch: Launch, problem: Problem) -> Callable[[], None]:
     function, grid, block, counts, shared = _bound(launch)
     problem, copy = family.fetchable(problem)
     arguments = family.arguments_of(problem)
-    mapped = [(arguments[box.matrix], box) for box in launch.boxes]
-    maps = [_encode(array.data.ptr, array.shape, array.dtype, box.rows, box.columns) for array, box in mapped]
+    maps = [
+        _encode(of.data.ptr, of.shape, of.dtype, box.rows, box.columns)
+        for box in launch.boxes
+        for of in [arguments[box.matrix]]
+    ]
     values = (*arguments.values(), *maps)
     if family.zeroed and problem.fresh_C:
         problem.C.fill(0)

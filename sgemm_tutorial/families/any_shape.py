@@ -3,11 +3,11 @@
 Where a table of this GPU has the size, it decides; see `tuned`. Elsewhere a model gives the µs of each choice. It
 knows the times of a tile's multiply step and of its end, what L2 and memory give to all multiprocessors together, what
 L2 gives to one, and the times of a launch and of another that adds parts of sums. Products that are too thin or too
-small for tensor cores go to another kernel, `THIN`, which has a model of its own. Vectors and pairs of them go to
-`WIDE` or `TALL`, whose model has three constants. A small C with a long K goes to `DEEP`, which has a model too. All
-were fitted to times on an H200, that of 22 to 9,932, a few of its constants later to 4,830, and that of `DEEP` to
-1,984; on another GPU only the order of the choices counts. Nothing is measured at a call, and the same problem is
-always done in the same way.
+small for tensor cores go to another kernel, `THIN`, vectors and pairs of them to `WIDE` or `TALL`, a small C with a
+long K to `DEEP`, and a short K to `SHALLOW`; each has a model of its own. All were fitted to times on an H200, that of
+22 to 9,932, a few of its constants later to 4,830, that of `DEEP` to 1,984, and that of `SHALLOW` to 2,500; on another
+GPU only the order of the choices counts. Nothing is measured at a call, and the same problem is always done in the
+same way.
 """
 
 from __future__ import annotations
@@ -40,11 +40,8 @@ CHUNK = ALIGNMENT // 2
 
 START, HIDDEN = 1.69, 0.14  # µs of a launch; of a time that another hides
 L2, FAR, MEMORY, EACH = 15.2e6, 11.4e6, 3.95e6, 0.161e6  # bytes per µs: L2, also for large A and B; memory; one SM
-LARGE, STRADDLE, ASKEW = (
-    37.5e6,
-    0.64,
-    1.40,
-)  # bytes of A and B; longer: bytes whose rows begin anywhere, for all; for one
+LARGE = 37.5e6  # bytes of A and B
+STRADDLE, ASKEW = 0.64, 1.40  # longer: fetching rows that begin at any 16 bytes of a line, for all SMs, and for one
 CROWD, LOW = 1.27e-3, 0.14  # µs of a step for each cluster that wants the same rows; of a step, what missing rows save
 RAGGED, SHARED = 0.58, 1.18  # longer: a tile's end where C's rows begin anywhere; times: a step where tiles are shared
 SECOND, PARTS_MOVED = 1.95, 4.2e6  # µs of the launch that adds parts, and their bytes per µs
@@ -165,8 +162,6 @@ class AnyShape(Persistent):
     arguments = ("TensorMap", "TensorMap", "float*", "unsigned", "unsigned", "unsigned")
     scratch = ("workspace",)
     overlaps = True
-    hands_over = True
-    """Whether a call of 22 may launch another kernel."""
 
     def claimed(self, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the cases without those past 2³² elements whose rows are copied: simulated, that takes hours."""
@@ -181,15 +176,15 @@ class AnyShape(Persistent):
     def choose(self, kernel: Kernel, problem: Problem, place: Place) -> Kernel:
         """Return 22 with the quickest tile and division, if not settled: as measured on this GPU, or by the model.
 
-        `THIN`, `WIDE`, `TALL` and `DEEP` take over what they do more quickly, unless it is `itself` or a variant.
-        `THIN` also scales C where there is nothing to multiply.
+        `THIN`, `WIDE`, `TALL`, `DEEP` and `SHALLOW` take over what they do more quickly, unless it is `itself` or a
+        variant. `THIN` also scales C where there is nothing to multiply.
         """
         own = {name: kernel.parameters[name] for name in ("T", "BITS")}
         if not (problem.M and problem.N and problem.K):
             return THIN.variant(**own)
         if kernel.settled:
             return kernel
-        hands_over = self.hands_over and kernel.path == KERNEL.path and not (kernel.edits or kernel.label)
+        hands_over = self is not OWN and kernel.path == KERNEL.path and not (kernel.edits or kernel.label)
         way = place.name and tuned.best(dataclasses.replace(kernel, edits=()), place.name, problem.shape)
         if way and len(way.setting) == len(PARAMETERS):
             # A variant does it like the kernel that it is compared with.
@@ -251,8 +246,8 @@ class AnyShape(Persistent):
                 f"columns{name}": np.uint32(matrix.shape[1]),
                 f"chunks{name}": np.uint32(copy.shape[1] // CHUNK),
             }
-        blocks = min(-(-sum(copy.size for copy in copies.values()) // (CHUNK * PAD.threads)), 8 * MULTIPROCESSORS)
-        return made, _beside(problem)(PAD.instance, blocks, arguments)
+        chunks = sum(copy.size for copy in copies.values()) // CHUNK
+        return made, _beside(problem)(PAD.instance, min(-(-chunks // PAD.threads), 8 * MULTIPROCESSORS), arguments)
 
     def finish(self, launch: Launch, problem: Problem) -> Callable[..., None]:
         """Return what adds the parts of the sums that a launch cuts, which it has left in the workspace."""
@@ -414,7 +409,7 @@ def adder(of: Mapping[str, Any], slices: int) -> Kernel:
 
 
 class Thin(Family):
-    """The family of `THIN`, `WIDE` and `TALL`, whose launches may overlap."""
+    """The family of `THIN`, `WIDE`, `TALL` and `SHALLOW`, whose launches may overlap."""
 
     overlaps = True
 
@@ -467,6 +462,39 @@ WIDE = _thin_kernel("wide", "one or two rows times a wide matrix", _thin_setting
 TALL = _thin_kernel("tall", "a tall matrix times one, two or four columns", _thin_setting(16, 1, 4, 2))
 ONCE, PER_SM, FROM_MEMORY = 1.5, 0.048e6, 4.2e6
 """µs of a launch of `WIDE` or `TALL`, and the bytes per µs of a matrix that is read once: by an SM, and by all."""
+
+
+SHALLOW_PACES = {
+    (64, 64, 32, 16, 32): (1.139, 0.847, 0.419, 0.0230),
+    (64, 64, 64, 16, 32): (1.129, 1.182, 0.617, 0.0331),
+    (32, 128, 16, 32, 32): (1.314, 0.617, 0.249, 0.0090),
+    (64, 128, 16, 32, 32): (1.492, 0.605, 0.382, 0.0221),
+    (64, 128, 64, 32, 32): (1.267, 1.309, 1.262, 0.0244),
+    (16, 64, 64, 16, 16): (0.836, 1.092, 0.232, 0.0347),
+    (64, 32, 32, 16, 16): (1.148, 0.630, 0.299, 0.0378),
+    (32, 32, 64, 16, 16): (0.997, 1.002, 0.245, 0.0273),
+}
+"""BM, BN, BK, WM and WN of `SHALLOW` to choose among, and µs: of a launch, of the wait for a step's tiles, and, for
+each block that an SM gets, of a step and of a write by each thread."""
+SHALLOW_SETTINGS = tuple(dict(zip(("BM", "BN", "BK", "WM", "WN"), of, strict=True)) for of in SHALLOW_PACES)
+"""The same as template arguments."""
+SHALLOW_K = 128
+"""The longest K for which `SHALLOW` was the quickest."""
+
+
+def shallow_cost(of: Mapping[str, int], shape: tuple[int, int, int], bits: int, multiprocessors: int) -> float:
+    """Return the µs that the model expects of `SHALLOW` where C has so many bits an element; inf if K is too long."""
+    (M, N, K), (launch, wait, step, write) = shape, SHALLOW_PACES[tuple(of.values())]
+    writes = of["WM"] * of["WN"] / WARP / (8 * ALIGNMENT / bits if N * bits % (8 * ALIGNMENT) == 0 else 1)
+    steps, blocks = -(-K // of["BK"]), -(-M // of["BM"]) * -(-N // of["BN"]) / multiprocessors
+    return (
+        _with_traffic(launch + steps * wait + blocks * (steps * step + writes * write), shape)
+        if K <= SHALLOW_K
+        else inf
+    )
+
+
+SHALLOW = _thin_kernel("shallow", "a short K", SHALLOW_SETTINGS[-1])
 
 
 class Deep(Fetched):
@@ -538,6 +566,8 @@ def _others(problem: Problem, multiprocessors: int) -> Iterator[tuple[float, Ker
     (M, N, K), copied, once = problem.shape, unfetchable(problem), []
     yield from ((thin_cost(of, problem.shape), THIN, of) for of in THIN_SETTINGS)
     yield from ((deep_cost(of, problem.shape, multiprocessors) + copying(problem), DEEP, of) for of in DEEP_SETTINGS)
+    for of in SHALLOW_SETTINGS:
+        yield shallow_cost(of, problem.shape, 8 * problem.types.result.itemsize, multiprocessors), SHALLOW, of
     if M <= 2 and not copied:
         BN = 64 if N >= 6144 or K * N > 32e6 else 32 if N >= 2048 else 16
         slices = 2 ** ceil(log2(max(K * BN / 2048, 1)))  # as many as there are k for, or fit
@@ -565,10 +595,5 @@ KERNEL = Kernel(
 """22, with the largest of its tiles where it is not to choose."""
 
 
-class Own(AnyShape):
-    """The family of a 22 that does everything itself."""
-
-    hands_over = False
-
-
-OWN = Own(FIRST, 2, TRIALS)
+OWN = AnyShape(FIRST, 2, TRIALS)
+"""The family of a 22 that does everything itself."""

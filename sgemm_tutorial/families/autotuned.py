@@ -157,7 +157,8 @@ class Autotuned(Family):
         """Return the bytes of the tiles, or of the sums that slices add up where the tiles were."""
         words = (of["STAGES"] or 3) * of["BK"] * (of["BM"] + 4 + of["BN"])
         tiles = words if min(of["BM"], of["BN"]) > 1 else 0
-        return 4 * max(tiles, _part(of) * of["SLICES"] // _takers(of) if of["SLICES"] > 1 else 0)
+        takers = of["SLICES"] if of["TM"] % of["SLICES"] == 0 else 1  # slices that are left with a part of the sum
+        return 4 * max(tiles, _part(of) * of["SLICES"] // takers if of["SLICES"] > 1 else 0)
 
     def choose(self, kernel: Kernel, problem: Problem, place: Place) -> Kernel:
         """Return 13 with template arguments for a problem: its own if settled, else the quickest.
@@ -265,11 +266,6 @@ def _unsuited(of: Mapping[str, Any], shape: tuple[int, int, int]) -> ArgumentErr
 def _words(of: Mapping[str, Any], places: int) -> int:
     """Return how many words can be fetched at once where rows begin at multiples of the lowest bit of `places`."""
     return 4 if places % 16 == 0 else 2 if places % 8 == 0 and min(of["BM"], of["BN"]) > 1 else 1
-
-
-def _takers(of: Mapping[str, Any]) -> int:
-    """Return how many slices are left with a part of the sum."""
-    return of["SLICES"] if of["TM"] % of["SLICES"] == 0 else 1
 
 
 def _part(of: Mapping[str, Any]) -> int:

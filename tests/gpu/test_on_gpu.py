@@ -291,6 +291,16 @@ def test_the_driver_says_how_many_clusters_fit_an_h200(cluster):
     assert gpu.resident_clusters(kernel.instance, cluster, gpu.place().device) == hopper.RESIDENT[cluster]
 
 
+@pytest.mark.parametrize("shape", [(70, 71, 45), (70, 70, 30), (130, 136, 72)], ids=str)
+@pytest.mark.parametrize("of", any_shape.SHALLOW_SETTINGS, ids=lambda of: "{BM}x{BN}x{BK}".format_map(of))
+def test_a_short_k_gives_the_simulators_bits(of, shape):
+    kernel = any_shape.SHALLOW.variant(**of)
+    if gpu.capability() < kernel.least_capability:
+        pytest.skip("needs Hopper")
+    A, B = matrices(*shape, on_gpu=False, types=kernel.types)
+    assert cupy.asnumpy(kernel(cupy.asarray(A), cupy.asarray(B))).tobytes() == simulate(kernel, A, B).C.tobytes()
+
+
 @pytest.mark.parametrize("kernel", ['find("12")', 'find("13").variant().divided(0, 50)'])
 def test_no_launch_finds_the_counters_of_one_that_was_cut_off(kernel):
     """The context has ended with it: no later launch in the process runs, so none gives wrong results."""

@@ -8,7 +8,7 @@ import pytest
 from lab import check
 from lab.skeletons import skeleton
 from sgemm_tutorial import find, kernel_from, operands, simulate
-from sgemm_tutorial.families.any_shape import AHEAD, DEEP, KERNEL, TALL, THIN, THIN_SETTINGS, WIDE, thin_cost
+from sgemm_tutorial.families.any_shape import AHEAD, DEEP, KERNEL, SHALLOW, TALL, THIN, THIN_SETTINGS, WIDE, thin_cost
 from sgemm_tutorial.launch import Place
 from sgemm_tutorial.operands import BF16, FP16, IN_16_BITS
 
@@ -108,7 +108,7 @@ def test_a_bug_in_it_is_found(old, new):
     assert not check(broken, 13, 11, 2 * loaded(of) + 3, *scalars, on_gpu=False, shift=1).passed
 
 
-@pytest.mark.parametrize("kernel", [THIN, WIDE, TALL, DEEP], ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", [THIN, WIDE, TALL, DEEP, SHALLOW], ids=lambda kernel: kernel.name)
 def test_it_waits_for_the_launch_before_it_reads_or_writes_anything(kernel):
     """The simulator begins a grid when the one before has ended; a GPU needs the wait for that."""
     ptx = kernel.build("compute_90").ptx
@@ -124,7 +124,7 @@ def test_it_waits_for_the_launch_before_it_reads_or_writes_anything(kernel):
 @each_type
 def test_it_takes_thin_and_tiny_products(T, bits):
     kernel = KERNEL.variant(T=T, BITS=bits)
-    for shape in ((57, 2, 18), (14, 6, 5), (4097, 1, 4097), (1, 1, 1), (4096, 1, 63)):
+    for shape in ((57, 2, 18), (14, 6, 5), (4097, 1, 4097), (1, 1, 1), (4097, 2, 500)):
         found = taken(shape, kernel, types=kernel.types)
         assert (found.name, found.parameters["T"], found.parameters["BITS"]) == ("thin", T, bits)
         assert found.types == kernel.types
