@@ -16,7 +16,7 @@ from lab.measure.bench import BenchError, bench
 from lab.records import timings
 from lab.records.provenance import provenance
 from lab.variants import IN_BF16, STEP_IN_FP64, STEPS
-from sgemm_tutorial import CATALOGUE, LADDER, TutorialError, cublas, find, gpu, operands, timing
+from sgemm_tutorial import CATALOGUE, LADDER, TutorialError, cublas, find, gpu, matrices, operands, simulate, timing
 from sgemm_tutorial.families import any_shape, hopper
 
 pytestmark = pytest.mark.skipif(not gpu.available(), reason="needs a GPU")
