@@ -261,21 +261,53 @@ def measured() -> Table:
     )
 
 
-def longer() -> Table:
-    """Return the µs of 22 alone, and without each of its two gains."""
-    rows = [
-        (
-            times_of(size),
-            "{BM} × {BN}".format(**launched(size, ALONE).kernel.parameters),
-            launched(size, ALONE).blocks,
-            f"{1e3 * points(ALONE)[size].ms:#.3g}".rstrip("."),
-            *(f"{1e3 * points(of)[size].ms:#.3g}".rstrip(".") + f" ({lost_by(of)[size]:+.1%})" for of in gains),
-        )
-        for size in lost_by(WHOLE)
-        for gains in [(OVERLAP, OWN_NUMBER)]
-    ]
-    heads = "M×N×K", "tile", "blocks", "22 alone", "without early call", "without shuffle"
-    return Table(heads, rows, f"µs of a launch, {ceilings.card().name}")
+def steps(size: Size) -> int:
+    """Return the steps of 22 alone's busiest block."""
+    of, (shared, clusters) = (kernel := launched(size, ALONE).kernel).parameters, kernel.division
+    tiles = -(-size[0] // (of["BM"] * of["CLUSTER"])) * -(-size[1] // of["BN"])
+    return max(
+        sum(end - begin for _, begin, end in pieces(each, clusters, shared, tiles, -(-size[2] // of["BK"])))
+        for each in range(clusters)
+    )
+
+
+def early() -> Table:
+    """Return the µs of 22 alone, and without its early call, and by how much cuBLAS differs beside these two."""
+    return Table(
+        ("M×N×K", "22 alone", "without early call", "longer by", "cuBLAS beside it", "zeros of a block, KiB"),
+        [
+            (
+                times_of(size),
+                *(f"{each:#.3g}".rstrip(".") for each in (own, us)),
+                f"{us - own:+.2f} ({us / own - 1:+.1%})",
+                f"{moved:+.1%}",
+                (of["BM"] - launch.division.counts["rows"]) * any_shape.SWIZZLE * of["STAGES"] // 1024,
+            )
+            for size, moved in lost_by(OVERLAP, "cublas_ms").items()
+            for own, us in [[1e3 * points(of)[size].ms for of in (ALONE, OVERLAP)]]
+            for launch, of in [(launched(size, ALONE), launched(size, ALONE).kernel.parameters)]
+        ],
+        f"µs of a launch, {ceilings.card().name}",
+    )
+
+
+def shuffled() -> Table:
+    """Return the µs of 22 alone without the shuffle, and what it loses in a step."""
+    return Table(
+        ("M×N×K", "tile", "steps of a block", "without shuffle", "ns lost in a step"),
+        [
+            (
+                times_of(size),
+                "{BM} × {BN}".format(**launched(size, ALONE).kernel.parameters),
+                steps(size),
+                f"{1e3 * ms:#.3g}".rstrip(".") + f" ({lost:+.1%})",
+                round(1e6 * (ms - points(ALONE)[size].ms) / steps(size)),
+            )
+            for size, lost in lost_by(OWN_NUMBER).items()
+            for ms in [points(OWN_NUMBER)[size].ms]
+        ],
+        f"µs of a launch, {ceilings.card().name}",
+    )
 
 
 def better(size: Size, recording: str | Path = "any_shape") -> float:
@@ -346,20 +378,9 @@ def descriptor(kernel: Kernel) -> str:
     )
 
 
-def lost_by(kernel: Kernel, recording: str | Path = "any_shape") -> dict[Size, float]:
-    """Return what share of its time 22 alone takes longer without a part of what it does."""
-    own, without = (points(of, recording) for of in (ALONE, kernel))
-    return {size: point.ms / own[size].ms - 1 for size, point in without.items()}
-
-
-def chance() -> float:
-    """Return by how much two times of one build differ at most."""
-    both = [
-        [points(of)[size].ms for of in (ALONE, KERNEL)]
-        for size in lost_by(WHOLE)
-        if launched(size).kernel.name == KERNEL.name
-    ]
-    return max(max(ms) / min(ms) - 1 for ms in both)
+def lost_by(kernel: Kernel, of: str = "ms") -> dict[Size, float]:
+    """Return what share of its time 22 alone takes longer without a part of what it does, or cuBLAS beside it."""
+    return {size: getattr(point, of) / getattr(points(ALONE)[size], of) - 1 for size, point in points(kernel).items()}
 
 
 def bounds(BN: int, straddling: bool = True) -> tuple[float, float, float]:
@@ -394,11 +415,18 @@ def figures() -> dict[str, str]:
     assert mean(short, new) > 105 > 95 > mean(lengthy, new)
     worst = min(SQUARES, key=lambda size: own[size].percent_of_searched)
     late, own_number = lost_by(OVERLAP), lost_by(OWN_NUMBER)
-    some = [late[size] for size in (*quick[:2], thin)]
-    rest_late = [abs(lost) for lost in late.values() if lost not in some]
-    much = [lost for size, lost in own_number.items() if size != n4095]
-    assert min(some) > 0.05 > 0.02 > max(rest_late) and min(much) > 0.05 > 0.01 > own_number[n4095]
-    assert max(much) == own_number[few] and launched(few, ALONE).blocks == launched(quick[1], ALONE).blocks == 64
+    moved = [max(map(abs, lost_by(of, "cublas_ms").values())) for of in (OVERLAP, OWN_NUMBER)]
+    spread = [
+        max(each.own.ms) / min(each.own.ms) - 1
+        for of in (ALONE, OVERLAP, OWN_NUMBER)
+        for size in late
+        for each in points(of)[size].processes
+    ]
+    much = [lost for lost in own_number.values() if lost > moved[1]]
+    assert [size for size, lost in late.items() if abs(lost) > moved[0]] == [*quick[:2], thin] and max(
+        late[at] * alone[at].ms for at in quick[:2]
+    ) < 0.05 * min(alone[at].ms for at in late.keys() - quick[:2])
+    assert late[quick[1]] > 0.05 > max(spread) > moved[0] and min(much) > 0.05 and max(much) == own_number[few]
     return {
         **{
             name: f"{1e3 * ms:.1f} µs"
@@ -467,9 +495,11 @@ def figures() -> dict[str, str]:
         "worst square at": f"{own[worst].percent_of_searched:.0f}%",
         "card": ceilings.card().name,
         "sms": str(ceilings.card().sms),
-        "chance": f"{chance():.1%}",
-        "overlap": f"{min(some):.0%} to {max(some):.0%}",
-        "overlap rest": f"{max(rest_late):.1%}",
+        "chance": f"{max(spread):.1%}",
+        "counted": "5%",
+        **{f"early at {of[2]}": f"{1e3 * late[of] * alone[of].ms:.2f} µs" for of in (quick[0], thin)},
+        "moved": f"{moved[0]:.1%}",
+        "moved less": f"{moved[1]:.1%}",
         "shuffled": f"{min(much):.0%} to {max(much):.0%}",
         "tried": str(max(point.searched.tried for point in own.values())),
         "shapes": str(len(SHAPES)),
