@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import geometric_mean, median
 
 from sgemm_tutorial.catalogue import find
-from sgemm_tutorial.families import any_shape, hopper
+from sgemm_tutorial.families import any_shape
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.launch import Launch, Place
 from sgemm_tutorial.operands import imagined
@@ -32,21 +32,17 @@ EACH = (BEFORE, *ANY_SHAPE, KERNEL)
 """What was timed at the examples: 20, 22 alone, also without a part of what it does, and 22 as it is called."""
 SHORT = find("22", BITS=16)
 """22 with a C of 16 bits."""
-WAYS = "rows fetched", "rows copied", "without tensor cores"
-"""How 22 does a product: tensor cores multiply its rows as they are, or as `pad` copies them, or others do it."""
+WAYS = "rows fetched", "rows copied", "short K, or thin"
+"""How 22 does a product: its rows are fetched as they are, or as `pad` copies them, or other kernels do it."""
 H200, RANDOM = (RESULTS / "h200" / f"{name}.json" for name in ("any_shape", "random_22"))
 BRIEF = 0.01
 """The better opponent's ms under which the table counts a product as brief."""
 LOW = 95
 """The percentage of the better opponent's speed under which a product counts as lost."""
 LONG = (256, 256, 16384)
-"""The product whose divisions the chapter weighs, in tiles of 64 × 128."""
-WEIGHED = (4, 1), (4, 4), (4, 12), (4, 15), (2, 16)
-"""The blocks of a cluster, and the parts of a tile, that it weighs."""
-STRADDLING = (3864, 4088, 7800)
-"""A product whose rows mostly begin within a line of L2."""
-LINE = 64
-"""Elements of 16 bits in a line of L2."""
+"""The product whose divisions the chapter compares."""
+SHALLOW = (1481, 3393, 16)
+"""A product of a short K."""
 KINDS = ("squares", *WAYS)
 """What the chart tells apart; a product is of the first that fits."""
 
@@ -120,23 +116,6 @@ def used() -> dict[str, list[Size]]:
     }
 
 
-def moving() -> float:
-    """Return the µs in which the model moves A, B and C of `LONG`."""
-    return any_shape.START + any_shape.moved(*LONG) / any_shape.MEMORY
-
-
-def costs(blocks: int, parts: int) -> tuple[float, ...]:
-    """Return the µs by the model of `LONG` in such clusters and parts: of a step, all steps, adding, and all else."""
-    (M, N, K), of = LONG, any_shape.setting(64, 128, 8, blocks)
-    step, end = any_shape.pace(of)
-    fetched = M * N * parts * (1 / of["BN"] + 1 / of["BM"] / blocks) * any_shape.SWIZZLE
-    step = round(max(step, fetched / any_shape.L2), 3)
-    multiply = -(-K // any_shape.BK // parts) * step * (any_shape.SHARED if parts > 1 else 1)
-    add = any_shape.SECOND + parts * M * N * 4 / any_shape.PARTS_MOVED if parts > 1 else 0
-    rest = round(any_shape.START, 2) + round(end, 2) + round(any_shape.HIDDEN * moving(), 2)
-    return step, round(multiply, 2), round(add, 2), rest
-
-
 def divided(blocks: int, parts: int) -> Way:
     """Return such a way to do `LONG`."""
     tiles = LONG[0] * LONG[1] // (64 * 128 * blocks)
@@ -148,57 +127,24 @@ def finals(size: Size = LONG) -> dict[Way, float]:
     return {of.way: 1e3 * of.ms for of in searched()[size].finalists}
 
 
-def weighed() -> Table:
-    """Return a pencil's µs of `LONG`, and what the search timed."""
-    rows = [
-        (
-            f"{divided(*of).shares} of {of[0]}",
-            of[1],
-            f"{-(-256 // of[1])} steps, {multiply:.2f}",
-            f"{add:.2f}",
-            f"{multiply + add + rest:.1f}",
-            f"{finals()[divided(*of)]:.1f}" if divided(*of) in finals() else None,
-        )
-        for of in WEIGHED
-        for _, multiply, add, rest in [costs(*of)]
-    ]
-    heads = "clusters of blocks", "parts of a tile", "multiplying", "adding", "model's total", "timed"
-    return Table(heads, rows, f"{times_of(LONG)} in blocks' tiles of 64 × 128: µs, H200 (timed: medians of the search)")
-
-
-@lru_cache
-def apart(BM: int, BN: int) -> dict[int, dict[Size, float]]:
-    """Return by how much blocks that fetch alone take longer than pairs, by what N is a multiple of and by size.
-
-    Of products that fill the GPU and whose rows are fetched as they are, in the search's first look.
-    """
-    every, found = tune.load(H200.with_name("tune_22.json")).settings["settings"], {}
-    alone, paired = (
-        every.index([*any_shape.setting(BM, BN, STAGES, of).values()])
-        for STAGES in [next(of[2] for of in any_shape.PACES if of[:2] == (BM, BN))]
-        for of in (1, 2)
-    )
-    for size, point in searched().items():
-        us = {number: us for number, _, _, us in point.tried}
-        if min(size) >= 2000 and max(size) <= 10_000 and way(size) == WAYS[0] and {alone, paired} <= us.keys():
-            found.setdefault(min(size[1] & -size[1], LINE), {})[size] = us[alone] / us[paired] - 1
-    return found
-
-
-def fetching() -> Table:
-    """Return what fetching B alone costs, by where B's rows begin."""
-    rows = [
-        (
-            f"{of} or more" if of == LINE else f"{of}, no more",
-            len(apart(128, 256)[of]),
-            *(f"{median(more):.0%} ({min(more):.0%} to {max(more):.0%})" for more in each),
-        )
-        for of in sorted(apart(128, 256), reverse=True)
-        for each in [[apart(128, BN)[of].values() for BN in (256, 192)]]
-    ]
-    heads = "a power of two that divides N", "products", "tiles of 128 × 256", "tiles of 128 × 192"
-    title = "How much longer blocks alone take than pairs, at sides of 2,000 to 10,000: median (least to most), H200"
-    return Table(heads, rows, title, "The search's first look: up to 24 launches, each way with its best division.")
+def parted() -> Table:
+    """Return the ways to do `LONG` that were timed in turns with cuBLAS: without shares, and what the search found."""
+    rows = []
+    for way, us in ((None, 1e3 * points(WHOLE)[LONG].ms), *finals().items()):
+        if way and len(way.setting) != len(any_shape.PARAMETERS):  # `DEEP`, which cuts K in another way
+            continue
+        if way is None:
+            launch = launched(LONG, WHOLE)
+            of, parts = launch.kernel.parameters, 1
+            clusters = LONG[0] * LONG[1] // (of["BM"] * of["CLUSTER"] * of["BN"])  # as many as have a tile
+        else:
+            of, clusters = dict(zip(any_shape.PARAMETERS, way.setting, strict=True)), way.shares
+            parts = clusters // way.whole
+        moved = 4 * LONG[0] * LONG[1] * parts / 1e6 if parts > 1 else 0
+        tile = f"{of['BM']} × {of['BN']}"
+        rows.append((tile, f"{clusters} of {of['CLUSTER']}", parts, -(-256 // parts), f"{moved:.1f}", f"{us:.1f}"))
+    heads = "a block's tile", "clusters of blocks", "parts of a tile", "steps of a share", "MB of parts", "µs"
+    return Table(heads, rows, f"22 at {times_of(LONG)}, {ceilings.card().name}")
 
 
 @lru_cache
@@ -383,36 +329,31 @@ def lost_by(kernel: Kernel, of: str = "ms") -> dict[Size, float]:
     return {size: getattr(point, of) / getattr(points(ALONE)[size], of) - 1 for size, point in points(kernel).items()}
 
 
-def bounds(BN: int, straddling: bool = True) -> tuple[float, float, float]:
-    """Return the model's µs of a step in tiles 128 high: to multiply, and to fetch it alone and in pairs, from afar."""
-    step, _ = next(us for of, us in any_shape.PACES.items() if (*of[:2], of[3]) == (128, BN, 2))
-    each = ceilings.card().sms * any_shape.SWIZZLE * (any_shape.lines(STRADDLING[1]) if straddling else 1)
-    return step, *(each * (128 + BN / blocks) / any_shape.FAR for blocks in (1, 2))
-
-
 def figures() -> dict[str, str]:
     """Return the figures in the sentences of both pages, by their names for glue, after checking what they say."""
     own, alone, before, n4095, n4096 = points(), points(ALONE), points(BEFORE), (4095,) * 3, (4096,) * 3
     *quick, long, thin, few, odd, _ = lost_by(WHOLE)
-    chosen, expected, pad = searched()[LONG].best, searched()[LONG].expected, own[n4095].ms - own[n4096].ms
-    assert (long, chosen, expected) == (LONG, divided(4, 12), divided(4, 15)) and expected.shares == hopper.RESIDENT[4]
+    pad, best = own[n4095].ms - own[n4096].ms, searched()[LONG].best
+    assert (long, best) == (LONG, divided(4, 12)) and divided(2, 16) in finals()
+    assert [row[2] for row in parted().rows[1:4]] == [12, 8, 16] and sorted(finals().values())[2] < 1.02 * finals()[
+        best
+    ]
+    assert 5 < 1e3 * points(WHOLE)[LONG].ms / finals()[best] < 5.5
     assert [(launched(size, BEFORE).kernel.name, way(size)) for size in (odd, n4095)] == [("16_mma", WAYS[1])] * 2
     assert 3 * own[n4095].ms < own[n4095].cublas_ms and abs(pad + own[n4096].cublas_ms - own[n4095].ms) < 0.005
-    (step, multiply, add, rest), (pace, end) = costs(2, 16), any_shape.pace(any_shape.setting(64, 128, 8, 2))
-    fetch, fetch_alone = (128 * (64 + 128 / blocks) * 128 / any_shape.L2 for blocks in (2, 1))
-    wide, middle, near = bounds(256), bounds(192), bounds(256, straddling=False)
-    assert fetch < pace == step < fetch_alone and near[1] < near[0] < wide[1] > wide[0] > wide[2]
-    assert middle[0] < middle[2] < middle[1] and 7800 * (3864 + 4088) > 4096 * 8192 > any_shape.LARGE / 2
-    assert [any_shape.lines(of) for of in (*STRADDLING[1:], 4096)] == [any_shape.lines(8 * 511)] * 2 + [1]
-    lost = [[sorted(apart(128, BN)[of].values()) for of in (8, 16, LINE)] for BN in (256, 192)]
-    assert all(median(of[0]) > 0.25 > 0.1 > median(of[1]) > median(of[2]) and of[0][0] > median(of[1]) for of in lost)
+    assert launched(SHALLOW).kernel.name == any_shape.SHALLOW.name and own[SHALLOW].percent_of_searched > 130
+    regret = [of.expected_ms / of.ms - 1 for of in searched().values()]
+    carried = [alone[size].ms / points(WHOLE)[size].ms - 1 for size in quick]
+    handed = [size for size in SHAPES if launched(size).kernel.name == any_shape.SHALLOW.name]
+    assert min(carried) > 0 and max(carried) < 0.06 and own[odd].ms > alone[odd].ms
     one = {size: us / other - 1 for tiles, size, us, other in turns() if tiles == 1}
     deep = [gain for size, gain in one.items() if size[2] >= 4096]
     [(together, in_turn)] = [us for tiles, size, *us in turns() if size == (2176,) * 3]
     assert len(deep) == 5 and min(deep) > 0.02 > 0.01 > max(gain for gain in one.values() if gain not in deep)
     new, (short, lengthy, *_) = points(recording=RANDOM), by_way(RANDOM).values()
     poor = sorted((new[size].percent_of_searched, size) for size in lengthy)
-    assert mean(short, new) > 105 > 95 > mean(lengthy, new)
+    assert mean(short, new) > 105 > 95 > mean(lengthy, new) and len(quick) == 3
+    lost = [new[size].percent_of_searched < 100 for size in lengthy]
     worst = min(SQUARES, key=lambda size: own[size].percent_of_searched)
     late, own_number = lost_by(OVERLAP), lost_by(OWN_NUMBER)
     moved = [max(map(abs, lost_by(of, "cublas_ms").values())) for of in (OVERLAP, OWN_NUMBER)]
@@ -441,54 +382,30 @@ def figures() -> dict[str, str]:
                 "two teams": in_turn / 1e3,
             }.items()
         },
-        **{
-            name: f"{us:.3f} µs"
-            for name, us in {
-                "step alone": pace,
-                "step one": fetch_alone,
-                "wide step": wide[0],
-                "wide alone": near[1],
-                "straddling alone": wide[1],
-                "straddling paired": wide[2],
-                "middle step": middle[0],
-                "middle alone": middle[1],
-                "middle paired": middle[2],
-            }.items()
-        },
-        "deep by": f"{finals()[expected] / finals()[chosen] - 1:.0%}",
         "new": str(len(new)),
-        "new fetched": str(len(short + lengthy)),
-        "new mean": f"{mean(short + lengthy, new):.0f}%",
+        "new mean": f"{mean(new, new):.0f}%",
+        "new lost": f"{sum(lost)} of {len(lost)}",
+        "new behind": str(sum(of.percent_of_searched < 90 for of in new.values())),
         "new brief": f"{mean(short, new):.0f}%",
         "new lengthy": f"{mean(lengthy, new):.0f}%",
         "new low": f"{sum(each < 90 for each, _ in poor) / len(poor):.0%}",
         "new under": "90%",
         "new least": f"{poor[0][0]:.0f}%",
         "new least at": times_of(poor[0][1]),
-        "step": f"128 · (64 + 128 / 2) · 128 / ({any_shape.L2 / 1e6:.1f} · 10⁶) = {fetch:.3f} µs",
-        "L2": f"{any_shape.L2 / 1e6:.1f} MB",
-        "L2 measured": f"{ceilings.load()['L2, read alone'].tera_per_second:.1f} MB",
-        "fetched": f"{ceilings.card().sms} · (128 + 256) · 128 bytes",
-        "far": f"{any_shape.FAR / 1e6:.1f} MB",
-        "lines": f"{any_shape.lines(STRADDLING[1]):.2f}",
-        "straddling at": times_of(STRADDLING),
-        "straddling expected": f"{wide[1] / wide[0] - 1:.0%}",
-        "middle expected": f"{middle[1] / middle[2] - 1:.0%}",
-        "straddling timed": f"{apart(128, 256)[8][STRADDLING]:.0%}",
-        "middle timed": f"{apart(128, 192)[8][STRADDLING]:.0%}",
         "turns deep": f"{min(deep):.0%} to {max(deep):.0%}",
-        "times": f"{any_shape.SHARED:.2f}",
-        "multiplying": f"16 · {step:.3f} · {any_shape.SHARED:.2f} = {multiply:.2f} µs",
-        "second": f"{any_shape.SECOND} µs",
-        "parts moved": f"{any_shape.PARTS_MOVED / 1e6:.1f} MB",
-        "adding": f"{any_shape.SECOND} + 4.19 / {any_shape.PARTS_MOVED / 1e6:.1f} = {add:.2f} µs",
-        "launch": f"{any_shape.START:.2f} µs",
-        "end": f"{end:.2f} µs",
-        "hidden": f"{any_shape.HIDDEN:.0%}",
-        "traffic": f"{moving():.2f} µs",
-        "else": f"{any_shape.START:.2f} + {end:.2f} + {any_shape.HIDDEN * moving():.2f} = {rest:.2f} µs",
         **{f"at {name}": str(len(sizes)) for name, sizes in used().items()},
-        "no tensor cores": str(sum(size not in searched() for size in SHAPES)),
+        "at short K": str(len(handed)),
+        "at thin": str(sum(size not in searched() and size not in handed for size in SHAPES)),
+        "searched": str(len(regret)),
+        "regret": f"{geometric_mean(1 + each for each in regret) - 1:.0%}",
+        "regret half": f"{median(regret):.1%}",
+        "regret most": f"{max(regret):.0%}",
+        "carried": f"{max(carried):.0%}",
+        "shallow": f"{1e3 * own[SHALLOW].ms:.1f} µs",
+        "shallow better": f"{1e3 * better(SHALLOW):.1f} µs",
+        "shallow at": times_of(SHALLOW),
+        "shallow mean": f"{mean(handed):.0f}%",
+        "shallow K": str(any_shape.SHALLOW_K),
         "pad": f"{1e3 * pad:.0f}",
         "padded": f"{1e3 * (pad + own[n4096].cublas_ms):.0f} µs",
         "worst square": str(worst[0]),

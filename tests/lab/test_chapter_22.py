@@ -49,36 +49,15 @@ def test_the_kernel_leaves_a_part_where_a_piece_is_one(shared):
 def test_each_product_is_of_one_kind():
     kinds = [page.kind(size) for size in page.points()]
     assert set(kinds) == set(page.KINDS) and page.kind((4095,) * 3) == "rows copied"
-    assert page.kind((57, 2, 18)) == "without tensor cores" and page.kind((256, 256, 16384)) == "rows fetched"
+    assert page.kind((57, 2, 18)) == "short K, or thin" and page.kind((256, 256, 16384)) == "rows fetched"
 
 
-@pytest.mark.parametrize("of", page.WEIGHED, ids=str)
-def test_the_pencil_only_rounds(of):
-    way = page.divided(*of)
-    named = dict(zip(page.any_shape.PARAMETERS, way.setting, strict=True))
-    expected = page.any_shape.cost(named, page.LONG, way.whole, way.shares, multiprocessors=132)
-    row = page.weighed().rows[page.WEIGHED.index(of)]
-    assert float(row[4]) == pytest.approx(expected, abs=0.08) and sum(page.costs(*of)[1:]) == pytest.approx(
-        expected, abs=0.03
-    )
-    assert (expected, way.whole, way.shares) in page.any_shape.ways(way.setting, page.LONG, 132)
-
-
-@pytest.mark.parametrize(
-    ("BN", "blocks", "straddling"), [(256, 1, 1), (256, 2, 1), (192, 1, 1), (192, 2, 1), (256, 2, 0)]
-)
-def test_the_pencil_knows_what_limits(BN, blocks, straddling):
-    """Ten steps more cost ten times what limits, and some of what moving A and B takes."""
-    (M, N, K), clusters = page.STRADDLING if straddling else (4096,) * 3, 132 // blocks
-    of = page.any_shape.setting(128, BN, {256: 4, 192: 5}[BN], blocks)
-    less, more = (
-        page.any_shape.cost(of, (M, N, each), 0, clusters, 132)
-        - page.any_shape.HIDDEN * page.any_shape.moved(M, N, each) / page.any_shape.MEMORY
-        for each in (K, K + 640)
-    )
-    tiles = -(-(-(-M // (128 * blocks)) * -(-N // BN)) // clusters)
-    multiply, *fetch = page.bounds(BN, straddling)
-    assert (more - less) / tiles / 10 == pytest.approx(max(multiply, fetch[blocks - 1]))
+def test_parts_and_their_bytes():
+    """Each way to do the chapter's product has whole tiles cut into as many parts, of all steps."""
+    for _, clusters, parts, steps, moved, _ in page.parted().rows:
+        shares, blocks = map(int, clusters.split(" of "))
+        assert shares % parts == 0 and parts * (steps - 1) < 256 <= parts * steps and shares * blocks <= 132
+        assert float(moved) == pytest.approx(4 * 256 * 256 * parts / 1e6 * (parts > 1), abs=0.05)
 
 
 def test_the_thread_that_chapter_22_follows_adds_what_its_cluster_leaves():
@@ -107,11 +86,6 @@ def test_the_cluster_that_chapter_22_follows_has_a_tile_for_each_team():
     tiles, steps = -(-2176 // 256) * -(-2176 // 160), 2176 // 64
     assert (tiles, steps, of[2]) == (126, 34, 5) and steps % 5 == 4 and steps // 5 == 6
     assert list(page.pieces(5, 66, 0, tiles, steps)) == [(5, 0, 34), (71, 0, 34)]
-
-
-def test_rows_of_4088_elements_begin_with_a_line_once_in_eight():
-    assert [row for row in range(16) if 2 * 4088 * row % 128 == 0] == [0, 8]
-    assert {2 * 4096 * row % 128 for row in range(16)} == {0}
 
 
 def test_who_chose_for_what_chapter_22_counts():
