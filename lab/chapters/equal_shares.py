@@ -220,7 +220,7 @@ def steps(size: Size) -> int:
 def early() -> Table:
     """Return the µs of 22 alone, and without its early call, and by how much cuBLAS differs beside these two."""
     return Table(
-        ("M×N×K", "22 alone", "without early call", "longer by", "cuBLAS beside it", "zeros of a block, KiB"),
+        ("M×N×K", "22 alone", "without early call", "longer by", "change of cuBLAS beside it", "zeros of a block, KiB"),
         [
             (
                 times_of(size),
@@ -367,6 +367,8 @@ def figures() -> dict[str, str]:
     assert [size for size, lost in late.items() if abs(lost) > moved[0]] == [*quick[:2], thin] and max(
         late[at] * alone[at].ms for at in quick[:2]
     ) < 0.05 * min(alone[at].ms for at in late.keys() - quick[:2])
+    tiles = {(launched(size, ALONE).kernel.expression, launched(size, ALONE).blocks) for size in (quick[1], few)}
+    assert len(tiles) == 1 and max(tiles)[1] == 64
     assert late[quick[1]] > 0.05 > max(spread) > moved[0] and min(much) > 0.05 and max(much) == own_number[few]
     return {
         **{
