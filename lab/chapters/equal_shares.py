@@ -32,19 +32,17 @@ EACH = (BEFORE, *ANY_SHAPE, KERNEL)
 """What was timed at the examples: 20, 22 alone, also without a part of what it does, and 22 as it is called."""
 SHORT = find("22", BITS=16)
 """22 with a C of 16 bits."""
-WAYS = "rows fetched", "rows copied", "short K, or thin"
-"""How 22 does a product: its rows are fetched as they are, or as `pad` copies them, or other kernels do it."""
 H200, RANDOM = (RESULTS / "h200" / f"{name}.json" for name in ("any_shape", "random_22"))
-BRIEF = 0.01
-"""The better opponent's ms under which the table counts a product as brief."""
-LOW = 95
+LOW = 90
 """The percentage of the better opponent's speed under which a product counts as lost."""
+SMALL = 128
+"""Rows or columns of C below which a product is thin, and the longest K that is short."""
 LONG = (256, 256, 16384)
 """The product whose divisions the chapter compares."""
 SHALLOW = (1481, 3393, 16)
 """A product of a short K."""
-KINDS = ("squares", *WAYS)
-"""What the chart tells apart; a product is of the first that fits."""
+KINDS = "large", "thin", "short K", "unaligned rows"
+"""What the chart and the table tell apart."""
 
 
 def pieces(cluster: int, clusters: int, shared: int, tiles: int, steps: int) -> Iterator[tuple[int, int, int]]:
@@ -80,22 +78,10 @@ def launched(size: Size, kernel: Kernel = KERNEL, recording: str | Path = "any_s
     return kernel.resolve(imagined(*size, types=KERNEL.types), place)
 
 
-@lru_cache
-def way(size: Size) -> str:
-    """Return which of `WAYS` a product goes."""
-    name = launched(size).kernel.name
-    return WAYS[2 if name not in (KERNEL.name, any_shape.DEEP.name) else size[1] % 8 + size[2] % 8 > 0]
-
-
-def by_way(recording: str | Path = "any_shape") -> dict[str, list[Size]]:
-    """Return a recording's shapes that go each of `WAYS`, the first by whether the better opponent takes long."""
-    sizes, limit = points(recording=recording) if recording == RANDOM else SHAPES, f"{1e3 * BRIEF:.0f} µs"
-    of = {name: [size for size in sizes if way(size) == name] for name in WAYS}
-    return {
-        f"{WAYS[0]}, opponent under {limit}": [size for size in of[WAYS[0]] if better(size, recording) < BRIEF],
-        f"{WAYS[0]}, opponent {limit} or more": [size for size in of.pop(WAYS[0]) if better(size, recording) >= BRIEF],
-        **of,
-    }
+def kind(size: Size) -> str:
+    """Return which of `KINDS` a product is."""
+    M, N, K = size
+    return KINDS[3 if N % 8 or K % 8 else 2 if K <= SMALL else 1 if min(M, N) < SMALL else 0]
 
 
 @lru_cache
@@ -105,12 +91,17 @@ def searched() -> dict[Size, tune.Tuned]:
     return {point.size: point for point in found if point.digest == KERNEL.digest}
 
 
+def is_cut(of: tune.Tuned) -> bool:
+    """Whether the search's fastest way cuts sums of tiles; of one step none is cut."""
+    return len(of.best.setting) == len(any_shape.PARAMETERS) and of.best.whole > 0 and of.K > any_shape.BK
+
+
 def used() -> dict[str, list[Size]]:
     """Return the shapes at which the search on an H200 chose what 20 lacks, by what that is."""
     best = {size: searched()[size].best for size in SHAPES if size in searched()}
     own = {size: of for size, of in best.items() if len(of.setting) == len(any_shape.PARAMETERS)}
     return {
-        "cut": [size for size, of in own.items() if of.whole and size[2] > any_shape.BK],  # of one step none is cut
+        "cut": [size for size in own if is_cut(searched()[size])],
         "in clusters": [size for size in best if size not in own],
         "in turns": [size for size, of in own.items() if of.setting[3] > 16],
     }
@@ -262,30 +253,27 @@ def better(size: Size, recording: str | Path = "any_shape") -> float:
 
 
 def summary() -> Table:
-    """Return 22's mean speed by the ways that products go, of random products, and of shapes, squares and layers."""
-    cells: dict[str, list[str]] = {}
-    for recording in (RANDOM, H200):
-        of = {name: (KERNEL, sizes) for name, sizes in by_way(recording).items()}
-        if recording != RANDOM:
-            of |= {"squares": (KERNEL, SQUARES), "Llama 3 8B, C in FP16": (SHORT, LAYERS)}
-        for name, (kernel, sizes) in of.items():
-            share = [points(kernel, recording)[size].percent_of_searched for size in sizes]
-            low = sum(each < LOW for each in share)
-            cells.setdefault(name, []).append(f"{geometric_mean(share):.0f}% ({low} of {len(share)})")
-    rows = [(name, *([None] * (2 - len(each))), *each) for name, each in cells.items()]
-    heads = "", "new products, the model chose", "searched at these products"
+    """Return 22's mean speed by `KINDS`, of random products and of shapes, and that of squares and layers."""
+    sources = (points(recording=RANDOM), RANDOM), (SHAPES, H200)
+    cells = [
+        [cell([size for size in sizes if kind(size) == name], KERNEL, of) for sizes, of in sources] for name in KINDS
+    ]
+    cells += [[None, cell(SQUARES)], [None, cell(LAYERS, SHORT)]]
+    names = (*KINDS, "squares", "layers of Llama 3 8B, C in FP16")
     title = f"22's mean speed in percent of the better opponent's, H200 SXM (in brackets: products under {LOW}%)"
-    return Table(heads, rows, title)
+    rows = [(name, *each) for name, each in zip(names, cells, strict=True)]
+    return Table(("", "new products, the model chose", "searched at these products"), rows, title)
+
+
+def cell(sizes: Iterable[Size], kernel: Kernel = KERNEL, recording: str | Path = "any_shape") -> str:
+    """Return the mean speed in percent of the better opponent's, and how many products are under `LOW`."""
+    share = [points(kernel, recording)[size].percent_of_searched for size in sizes]
+    return f"{geometric_mean(share):.0f}% ({sum(each < LOW for each in share)} of {len(share)})"
 
 
 def mean(sizes: Iterable[Size], of: Mapping[Size, Point] | None = None) -> float:
     """Return the geometric mean of the percentages of the better opponent's speed, of 22's unless other points."""
     return geometric_mean((of or points())[size].percent_of_searched for size in sizes)
-
-
-def kind(size: Size) -> str:
-    """Return which of `KINDS` a size is."""
-    return KINDS[0] if size in SQUARES else way(size)
 
 
 def chart() -> Figure:
@@ -339,21 +327,19 @@ def figures() -> dict[str, str]:
         best
     ]
     assert 5 < 1e3 * points(WHOLE)[LONG].ms / finals()[best] < 5.5
-    assert [(launched(size, BEFORE).kernel.name, way(size)) for size in (odd, n4095)] == [("16_mma", WAYS[1])] * 2
+    assert [(launched(size, BEFORE).kernel.name, kind(size)) for size in (odd, n4095)] == [("16_mma", KINDS[3])] * 2
     assert 3 * own[n4095].ms < own[n4095].cublas_ms and abs(pad + own[n4096].cublas_ms - own[n4095].ms) < 0.005
     assert launched(SHALLOW).kernel.name == any_shape.SHALLOW.name and own[SHALLOW].percent_of_searched > 130
     regret = [of.expected_ms / of.ms - 1 for of in searched().values()]
     carried = [alone[size].ms / points(WHOLE)[size].ms - 1 for size in quick]
     handed = [size for size in SHAPES if launched(size).kernel.name == any_shape.SHALLOW.name]
     assert min(carried) > 0 and max(carried) < 0.06 and own[odd].ms > alone[odd].ms
-    one = {size: us / other - 1 for tiles, size, us, other in turns() if tiles == 1}
-    deep = [gain for size, gain in one.items() if size[2] >= 4096]
-    [(together, in_turn)] = [us for tiles, size, *us in turns() if size == (2176,) * 3]
-    assert len(deep) == 5 and min(deep) > 0.02 > 0.01 > max(gain for gain in one.values() if gain not in deep)
-    new, (short, lengthy, *_) = points(recording=RANDOM), by_way(RANDOM).values()
-    poor = sorted((new[size].percent_of_searched, size) for size in lengthy)
-    assert mean(short, new) > 105 > 95 > mean(lengthy, new) and len(quick) == 3
-    lost = [new[size].percent_of_searched < 100 for size in lengthy]
+    new = points(recording=RANDOM)
+    large = [new[size].percent_of_searched for size in new if kind(size) == KINDS[0]]
+    least = min(new, key=lambda size: new[size].percent_of_searched)
+    assert 95 < geometric_mean(large) < 100 and kind(least) == KINDS[1] and len(quick) == 3
+    assert all(mean([size for size in new if kind(size) == name], new) > 110 for name in KINDS[1:])
+    cut = [of.expected_ms / of.ms for of in searched().values() if is_cut(of)]
     worst = min(SQUARES, key=lambda size: own[size].percent_of_searched)
     late, own_number = lost_by(OVERLAP), lost_by(OWN_NUMBER)
     moved = [max(map(abs, lost_by(of, "cublas_ms").values())) for of in (OVERLAP, OWN_NUMBER)]
@@ -380,21 +366,16 @@ def figures() -> dict[str, str]:
                 "small": alone[quick[0]].ms,
                 "cublas 4095": own[n4095].cublas_ms,
                 "cublas 4096": own[n4096].cublas_ms,
-                "one team": together / 1e3,
-                "two teams": in_turn / 1e3,
             }.items()
         },
-        "new": str(len(new)),
+        "new": f"{len(new):,}",
         "new mean": f"{mean(new, new):.0f}%",
-        "new lost": f"{sum(lost)} of {len(lost)}",
-        "new behind": str(sum(of.percent_of_searched < 90 for of in new.values())),
-        "new brief": f"{mean(short, new):.0f}%",
-        "new lengthy": f"{mean(lengthy, new):.0f}%",
-        "new low": f"{sum(each < 90 for each, _ in poor) / len(poor):.0%}",
-        "new under": "90%",
-        "new least": f"{poor[0][0]:.0f}%",
-        "new least at": times_of(poor[0][1]),
-        "turns deep": f"{min(deep):.0%} to {max(deep):.0%}",
+        "new large": f"{geometric_mean(large):.0f}%",
+        "new lost": f"{sum(each < 100 for each in large)} of {len(large)}",
+        "new low": f"{sum(each < LOW for each in large)} of {len(large)}",
+        "new under": f"{LOW}%",
+        "new least": f"{new[least].percent_of_searched:.0f}%",
+        "new least at": times_of(least),
         **{f"at {name}": str(len(sizes)) for name, sizes in used().items()},
         "at short K": str(len(handed)),
         "at thin": str(sum(size not in searched() and size not in handed for size in SHAPES)),
@@ -402,7 +383,10 @@ def figures() -> dict[str, str]:
         "regret": f"{geometric_mean(1 + each for each in regret) - 1:.0%}",
         "regret half": f"{median(regret):.1%}",
         "regret most": f"{max(regret):.0%}",
-        "carried": f"{max(carried):.0%}",
+        "regret cut": f"{geometric_mean(cut) - 1:.0%}",
+        "long by model": f"{1e3 * searched()[LONG].expected_ms:.1f} µs",
+        "algorithm": points(ALONE)[LONG].searched.algorithm.partition(", ")[2],
+        "carried": f"{max(carried):.1%}",
         "shallow": f"{1e3 * own[SHALLOW].ms:.1f} µs",
         "shallow better": f"{1e3 * better(SHALLOW):.1f} µs",
         "shallow at": times_of(SHALLOW),
