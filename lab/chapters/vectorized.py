@@ -81,7 +81,6 @@ def figures() -> dict[str, str]:
     pairs = account.SIZE**3 / WARP / (OWN["BK"] * OWN["TM"] * OWN["TN"])  # so often a warp helps to fill two tiles
     held = [kernel_occupancy(kernel, card()).blocks_per_sm for kernel in made]
     spent = sum(new[f"state: {wait}"] for wait in WAITS)
-    warps = [of["warps resident, %"] * 0.16 for of in (old, new)]  # of the 16 that a scheduler can hold
     assert (
         rest[1] < rest[0] / 3
         and loop["LDG"] == 4 * loop["LDG.128"]
@@ -92,7 +91,6 @@ def figures() -> dict[str, str]:
         and held == [2, 2, 2, 2, 2, 3, 3]
         and spent > max(ms for name, ms in new.items() if name.startswith("state"))
         and abs(after["shared_load_wavefronts"] / counts["shared_load_wavefronts"] - 0.75) < 0.01
-        and all(abs(n / of[profiles.BETWEEN] - of[USED] / 100) < 0.005 for n, of in zip(warps, (old, new), strict=True))
         and abs(new[USED] - old[USED]) < 1
     )
     found = {
@@ -107,57 +105,47 @@ def figures() -> dict[str, str]:
         "flat": f"{third:.2f} ms",
         "turned": f"{transposed:.2f} ms",
         "added": f"{added / 1e6:.0f}",
-        "price": f"{account.milliseconds(added):.2f} ms",
         "swizzled": f"{swizzled:.2f} ms",
         "wavefronts": f"{counts['l1_data_wavefronts'] / 1e6:.0f}",
-        "gap before": f"{old[profiles.BETWEEN]:.2f}",
         "gap": f"{new[profiles.BETWEEN]:.2f}",
-        "warps before": f"{warps[0]:.1f}",
-        "warps": f"{warps[1]:.1f}",
-        "used before": f"{round(warps[0], 1) / old[profiles.BETWEEN]:.0%}",
-        "used": f"{round(warps[1], 1) / new[profiles.BETWEEN]:.0%}",
+        "used before": f"{old[USED]:.0f}%",
+        "used": f"{new[USED]:.0f}%",
         "memory": f"{spent:.2f}",
     }
     deep = find_variant("07", "A not transposed", BK=32), now.variant(BK=32)
     flat_deep, turned_deep = map(milliseconds, deep)
     profiled = list(map(profile, made))
     if not (fours and flat_deep and turned_deep and all(profiled)):
-        names = "first", "shallow", "unrolled", "whole ms", "fours ms", "whole", "fours", "third", "guards", "fewer"
-        names += "more", "two", "three", "bare", "bare ms", "flat deep", "turned deep", "best"
+        names = "both", "whole", "fours", "guards", "fewer", "third", "bare", "bare ms"
+        names += "deep", "flat deep", "turned deep"
         return found | dict.fromkeys(names, "–")
-    guards, fewer, more = (profiled[before]["all"] - profiled[then]["all"] for before, then in ((2, 3), (3, 4), (5, 4)))
+    guards, fewer = (profiled[before]["all"] - profiled[before + 1]["all"] for before in (2, 3))
     two, three = resident.milliseconds("07", 2), resident.milliseconds("07", 3)
     bare = find_variant("07", "no guards")
     assert (
         max(abs(guards / profiled[2]["all"] - 0.1), abs(1 - whole / unrolled - 0.1)) < 0.01
         and fewer < 0.5 * guards
         and 0.85 < (whole - fours) / (unrolled - whole) < 1
-        and more > 0
         and third < 0.95 * fours
-        and min(shallow, unrolled) > 1.05 * first
+        and shallow > 1.05 * first
+        and abs(unrolled / shallow - 1) < 0.01
+        and third - flat_deep < 0.2 * (shallow - first)
         and abs((two - three) - (fours - third)) < 0.02
         and find("08").parameters["BK"] == 32
-        and milliseconds(bare) > 0.999 * transposed
+        and abs(milliseconds(bare) / transposed - 1) < 0.002
         and swizzled < 0.97 * flat_deep < 0.97 * third < transposed < 0.95 * turned_deep
         and sass_mix(deep[0])["loop"]["LDL"] > 0
     )
     return found | {
-        "first": f"{first:.2f}",
-        "shallow": f"{shallow:.2f} ms",
-        "unrolled": f"{unrolled:.2f} ms",
-        "whole ms": f"{whole:.2f} ms",
-        "fours ms": f"{fours:.2f} ms",
+        "both": f"{unrolled - fours:.2f} ms",
         "whole": f"{unrolled - whole:.2f} ms",
         "fours": f"{whole - fours:.2f} ms",
-        "third": f"{fours - third:.2f} ms",
         "guards": f"{guards / 1e6:.0f}",
         "fewer": f"{fewer / 1e6:.0f}",
-        "more": f"{more / 1e6:.0f}",
-        "two": f"{two:.2f} ms",
-        "three": f"{three:.2f} ms",
+        "third": f"{fours - third:.2f} ms",
         "bare": f"{(new['all'] - profile(bare)['all']) / 1e6:.0f}",
         "bare ms": f"{milliseconds(bare):.2f} ms",
+        "deep": f"{shallow - first:.2f} ms",
         "flat deep": f"{flat_deep:.2f} ms",
         "turned deep": f"{turned_deep:.2f} ms",
-        "best": f"{transposed - flat_deep:.2f} ms",
     }
