@@ -11,7 +11,7 @@ from sgemm_tutorial.table import Table
 
 from ..draw.chart import Chart
 from ..draw.figure import BLUE, INK, ORANGE, WIDTH, Figure
-from ..experiments import sustained
+from ..experiments import clocks, sustained
 from ..experiments.ceilings import card
 from ..records import files
 from ..records.timings import Samples
@@ -29,7 +29,6 @@ PLACES = {"20, timed first": KERNEL, "20's code, timed fourth": persistent.STEPS
 BANDS = (
     ("ms of a launch", (1.4, 1.6, 1.8, 2, 2.2, 2.4)),
     ("W, by NVML", (100, 400, 700, 1000)),
-    ("MHz, by NVML", (900, 1200, 1500, 1800, 2100)),
 )
 """What the picture shows of a run, from top to bottom, and the ticks of each: all that was seen is within them."""
 
@@ -79,26 +78,29 @@ def drawn(size: int, inputs: str = "normal") -> np.ndarray:
 
 
 def protocols_table() -> Table:
-    """Return what 20 and cuBLAS take at `SIZE` by protocol, and the shares at all `SIZES`."""
+    """Return the shares of 20 in cuBLAS's speed by protocol, inputs and size."""
+    columns = list(product(("zeros", "normal"), SIZES))
     shares = {
-        protocol: [
-            "{:.1f} to {:.1f}%".format(*turns(size)) if protocol == "in turns" else f"{share(size, protocol):.1f}%"
-            for size in SIZES
+        of: [
+            "{:.1f} to {:.1f}%".format(*turns(size))
+            if (of, inputs) == ("in turns", "normal")
+            else f"{share(size, of, inputs):.1f}%"
+            for inputs, size in columns
         ]
-        for protocol in NAMES
+        for of in NAMES
     }
     return Table(
-        ("timed", "20, ms", "cuBLAS, ms", *(f"share at {size}" for size in SIZES)),
-        [(name, *(f"{ms:.3f}" for ms in both(SIZE, of)), *shares[of]) for of, name in NAMES.items()],
-        f"A launch in FP16 on random numbers, M = N = K = {SIZE}, {card().name}",
-        "Share: speed of 20 by cuBLAS's. In turns, 20's code in 13 processes; the ms are of one. Alone: one run.",
+        ("timed", *(f"{inputs}, {size}" for inputs, size in columns)),
+        [(name, *shares[of]) for of, name in NAMES.items()],
+        f"20's share of cuBLAS's speed by inputs and M = N = K, FP16, {card().name}",
+        "normal: random numbers; in turns, 13 processes. All others: one process.",
     )
 
 
 def alone_table() -> Table:
     """Return MHz and watts of 20 and of cuBLAS alone, and energy and time of a launch, by inputs and size."""
     rows = [
-        (f"{inputs}, {size}", *("{:,.0f}, {:,.0f}".format(*of) for of in drawn(size, inputs).T), *texts)
+        (f"{inputs}, {size}", *("{:,.0f} and {:,.0f}".format(*of) for of in drawn(size, inputs).T), *texts)
         for inputs, size in product(("zeros", "normal"), SIZES)
         for needs in [([sustained.of(who, size, inputs).joules for who in BOTH], both(size, "lasting", inputs))]
         for texts in [[f"{own:.4g}, {theirs:.4g}: {own / theirs - 1:+.1%}" for own, theirs in needs]]
@@ -107,7 +109,7 @@ def alone_table() -> Table:
         ("inputs, M = N = K", "MHz", "W", "J of a launch", "ms of a launch"),
         rows,
         f"Alone: 20, cuBLAS, and by how much 20 has more; {card().name}",
-        "Clock (median) and power (mean) by NVML; energy by the card's counter.",
+        "Second half of each run: the median of MHz, means of W and ms; J by the card's energy counter.",
     )
 
 
@@ -126,18 +128,16 @@ def processes_table() -> Table:
 
 
 def seen(who: Kernel | cublas.Gemm, size: int = SIZE) -> np.ndarray:
-    """Return seconds, ms, watts and MHz of each sample of a run alone on random numbers."""
+    """Return seconds, ms and watts of each sample of a run alone on random numbers."""
     of = sustained.of(who, size).samples
-    return np.stack(
-        (recording().settings["lasting_s"] * np.cumsum(of.ms) / np.sum(of.ms), of.ms, of.watts, of.sm_mhz), 1
-    )
+    return np.stack((recording().settings["lasting_s"] * np.cumsum(of.ms) / np.sum(of.ms), of.ms, of.watts), 1)
 
 
 def course() -> Figure:
-    """Draw ms of a launch, watts and MHz in the course of the runs alone, of 20 and of cuBLAS, in three `BANDS`."""
+    """Draw ms of a launch and watts in the course of the runs alone, of 20 and of cuBLAS, in two `BANDS`."""
     limit, seconds = recording().provenance["power_limit_watts"], recording().settings["lasting_s"]
     title = f"Alone on random numbers, M = N = K = {SIZE}"
-    chart = Chart(title, (0, seconds), (-3, 0), ("20", "cuBLAS"), "seconds", size=(WIDTH, 560))
+    chart = Chart(title, (0, seconds), (-2, 0), ("20", "cuBLAS"), "seconds", size=(WIDTH, 400))
     chart.ticks(range(int(seconds) + 1), ())
     places = [np.linspace(-1 - band, -0.2 - band, len(ticks)) for band, (_, ticks) in enumerate(BANDS)]
     chart.axes.yaxis.set_ticks(np.concatenate(places), [f"{tick:g}" for _, ticks in BANDS for tick in ticks])
@@ -149,10 +149,9 @@ def course() -> Figure:
             chart.line(line, colour, wide=1.2)
             chart.curve(who, line[-1:], colour)
     return chart.finish(
-        f"{title}: ms of a launch, watts and MHz. Within a quarter of a second, times rise from 1.4 to about 1.7, the "
-        "clock falls to about 1,400 MHz for 20 and 1,460 for cuBLAS, and the power to 710 to 750 watts, above the "
-        f"limit, a dashed line at {limit}. After 0.8 seconds, the clock falls far, and power with it, while times rise "
-        "above 2. Smaller swings follow, about one a second."
+        f"{title}: ms of a launch, and watts. Within a quarter of a second, times rise from 1.4 to about 1.7, and stay "
+        f"there until 0.8 seconds. Meanwhile the power is above the limit, a dashed line at {limit}. Then power falls "
+        "far, and times rise above 2. Smaller swings follow, about one a second."
     )
 
 
@@ -166,23 +165,22 @@ def figures() -> dict[str, str]:
     limit, settings, runs = recording().provenance["power_limit_watts"], recording().settings, [seen(of) for of in BOTH]
     found = {size: np.round(by_process(size), 1) for size in SIZES}  # as the table shows them
     parts = np.divide(*([np.mean(part) for part in np.array_split(run[:, 1], 4)] for run in runs[::-1])) * 100
-    zeros = {way: share(SIZE, way, "zeros") for way in NAMES}
+    zeros, small = ({way: share(size, way, "zeros") for way in NAMES} for size in SIZES)
     leads, order = (
         {size: of[:2] - of[2] for size, of in found.items()},
         {size: of[0] - of[1] for size, of in found.items()},
     )
-    energy, longer = (
+    energy, longer, clock = (
         np.array([np.divide(*of) - 1 for of in each])
         for each in (
             [[sustained.of(who, size).joules for who in BOTH] for size in SIZES],
             [both(size, "lasting") for size in SIZES],
+            [drawn(size)[:, 0] for size in SIZES],
         )
     )
-    still, watts = [drawn(size, "zeros").T for size in SIZES], np.array([drawn(size)[:, 1] for size in SIZES])
+    still, alone = ([drawn(size, inputs).T for size in SIZES] for inputs in ("zeros", "normal"))
     counted = [1e3 * sustained.of(who, SIZE).joules / ms for who, ms in zip(BOTH, both(SIZE, "lasting"), strict=True)]
-    bursts = {inputs: sustained.of(KERNEL, SIZE, inputs, "burst").samples.ms for inputs in ("normal", "zeros")}
-    late = np.divide(*(sustained.of(who, SIZE).ms for who in BOTH[::-1])) * 100
-    warm = sustained.of(KERNEL, SIZE, "normal", "in turns").samples.watts
+    bursts = {inputs: sustained.of(KERNEL, SIZE, inputs, "burst") for inputs in ("normal", "zeros")}
     reasons = {
         bits
         for who, size in product(BOTH, SIZES)
@@ -192,22 +190,23 @@ def figures() -> dict[str, str]:
     assert (
         max(share(size, "burst") for size in SIZES) < 98.5 < 100.9 < turns(SIZE)[0]
         and max(parts) < 99.5
-        and abs(np.diff(watts)).max() < 0.5
-        and abs(watts - limit).max() < 0.02 * limit
-        and all(drawn(size)[0, 0] < drawn(size)[1, 0] for size in SIZES)
-        and all(clock[0] == clock[1] and power[0] > 1.05 * power[1] for clock, power in still)
+        and all(abs(np.diff(watts)).max() < 0.5 and abs(watts - limit).max() < 0.02 * limit for _, watts in alone)
+        and max(clock) < -0.03
+        and not np.any(np.array([*still, *alone])[:, 0] % 15)
+        and all(mhz[0] == mhz[1] and power[0] > 1.05 * power[1] for mhz, power in still)
         and min(longer) > 0.009
         and min(energy) > 0.015
         and abs(energy - longer)[1] < 0.002
-        and all(share(size, "lasting", "zeros") > 100 for size in SIZES)
         and max(zeros["in turns"], zeros["lasting"], share(SIZE, "in turns")) < 103.6
         and min(zeros["in turns"], zeros["lasting"], share(SIZE, "in turns")) > 103.3 > 101 > zeros["burst"]
+        and np.ptp([*small.values()]) < 0.4
         and reasons == {4}
         and max(power.max() for _, power in still) < 0.65 * limit
         and counted[0] / counted[1] - 1 > longer[0]
-        and min(bursts["normal"]) > 1.1 * max(bursts["zeros"])
-        and min(warm) > 1.05 * limit
-        and np.sum(abs(found[SIZE][0] - zeros["in turns"]) < 0.2) == 5
+        and max(max(of.samples.watts[:-1]) for of in bursts.values()) < 0.6 * limit
+        and all(
+            run[3, 2] < limit / 2 < limit < np.median(run[(run[:, 0] > 0.25) & (run[:, 0] < 0.8), 2]) for run in runs
+        )
         and min(of.min() for of in leads.values()) > 0
         and order[SIZE].min() > 0 > leads[SIZE][1].max() - order[SIZE].max()
         and leads[4096].min() > 9 * abs(order[4096]).max()
@@ -220,21 +219,22 @@ def figures() -> dict[str, str]:
         "seconds": f"{settings['lasting_s']:g} s",
         "burst ms": f"about {settings['chunks'] * 2 * both(SIZE, 'burst')[0]:.0f} ms",
         "sample": f"{2 * both(SIZE, 'in turns')[0]:.1f} ms",
+        **{f"20 {way}": f"{both(SIZE, way)[0]:.2f} ms" for way in NAMES},
         "burst": f"{share(SIZE, 'burst'):.1f}%",
         "turns": "{:.1f}% to {:.1f}%".format(*turns(SIZE)),
-        "alone": f"{late:.0f} to {share(SIZE, 'lasting'):.0f}%",
-        "energy 4096": f"{energy[1]:.1%}",
-        "energy 8192": f"{energy[0]:.1%}",
-        "longer 4096": f"{longer[1]:.1%}",
-        "longer 8192": f"{longer[0]:.1%}",
+        "alone": f"{min(parts):.0f} to {max(parts):.0f}%",
+        **{f"energy {size}": f"{of:.1%}" for size, of in zip(SIZES, energy, strict=True)},
+        **{f"longer {size}": f"{of:.1%}" for size, of in zip(SIZES, longer, strict=True)},
+        **{f"lower {size}": f"{-of:.1%}" for size, of in zip(SIZES, clock, strict=True)},
+        "fewer": f"{1 - np.divide(*both(SIZE, 'lasting', 'zeros')):.1%}",
+        "own": f"{clocks.of(KERNEL, SIZE).own_mhz / clocks.of(KERNEL, SIZE).nvml_mhz:.0%}",
         "counted": "{:.0f} W for 20 and {:.0f} W for cuBLAS".format(*counted),
-        "by median": f"{late:.1f}%",
         "by quarter": f"{min(parts):.1f}% to {max(parts):.1f}%",
-        "turns watts": f"{min(warm):.0f} to {max(warm):.0f} W",
-        "fourth": "{:.1f} to {:.1f}".format(*np.quantile(round(zeros["in turns"], 1) - found[SIZE][1], (0, 1))),
-        **{f"first {inputs}": f"{ms[0]:.2f} ms" for inputs, ms in bursts.items()},
+        **{f"burst MHz {inputs}": f"{of.sm_mhz:,} MHz" for inputs, of in bursts.items()},
+        "zeros burst ms": f"{bursts['zeros'].ms:.2f} ms",
         **{f"zeros {way}": f"{of:.1f}%" for way, of in zeros.items()},
         "turns here": f"{share(SIZE, 'in turns'):.1f}%",
+        "fourth": "{:.1f} to {:.1f}".format(*np.quantile(found[SIZE][1] - 100, (0, 1))),
         "leads 8192": "{:.1f} to {:.1f}".format(*np.quantile(leads[SIZE], (0, 1))),
         "leads fourth": "{:.1f} to {:.1f}".format(*np.quantile(leads[SIZE][1], (0, 1))),
         "order 8192": "{:.1f} to {:.1f}".format(*np.quantile(order[SIZE], (0, 1))),
