@@ -5,7 +5,7 @@ knows the times of a tile's multiply step and of its end, what L2 and memory giv
 L2 gives to one, and the times of a launch and of another that adds parts of sums. Products that are too thin or too
 small for tensor cores go to another kernel, `THIN`, vectors and pairs of them to `WIDE` or `TALL`, a small C with a
 long K to `DEEP`, and a short K to `SHALLOW`; each has a model of its own. All were fitted to times on an H200, that of
-22 to 9,932, a few of its constants later to 4,830, that of `DEEP` to 1,984, and that of `SHALLOW` to 2,500; on another
+22 to 9,932, a few of its constants later to 4,830, that of `DEEP` to 1,984, and that of `SHALLOW` to 2,382; on another
 GPU only the order of the choices counts. Nothing is measured at a call, and the same problem is always done in the
 same way.
 """
