@@ -148,6 +148,7 @@ def figures() -> dict[str, str]:
         "theirs said": f"{ladder['cuBLAS'].gflops:,.0f}",
         "T4": f"{shares[T4]['07']:.0f}%",
         "T4 sheet": f"{sheet[T4]['07']:.0f}%",
+        "within": "2%",
         "near": f"{sum(near[of] for of in early)} of {len(early) * len(sizes)}",
         "near share": f"{sum(near[of] for of in early) / len(early) / len(sizes):.0%}",
         "samples 1536": str(len(samples)),
