@@ -1,14 +1,13 @@
 """The page on results across GPUs: the same kernels on two cards of ours, and what others have published of theirs."""
 
 import statistics
-from itertools import product
 
 from sgemm_tutorial.table import Table
 
 from ..boards import find_gpu
 from ..experiments import tune
 from ..records import cards, published
-from ..records.timings import Point, of_card
+from ..records.timings import Point, load, of_card
 
 CARDS = "h200", "h100"
 """The two cards of ours, as their folders are named."""
@@ -22,9 +21,6 @@ SHOWN = (
 )
 """Cards and rungs whose two shares the page compares."""
 
-MODEL = "13, model"
-"""The name of 13's times with the model's settings on both cards."""
-
 WARP_TILE = "warptiling_sgemm_kernel<128, 128, 8, 64, 32, 8>"
 """What junstar92's list of sizes calls his warp tile."""
 
@@ -35,23 +31,19 @@ def both() -> dict[tuple[str, int], tuple[Point, Point]]:
     return {(second[key].kernel[:2], key[1]): (first[key], second[key]) for key in sorted(second) if key in first}
 
 
-def later(one: Point, other: Point) -> float:
-    """Return by which part the second takes longer."""
-    return other.ms / one.ms - 1
+def longer() -> dict[str, dict[int, float]]:
+    """Return by which part each kernel takes longer on the H100, by number, at every size that both cards have.
 
-
-def longer() -> dict[str, list[float]]:
-    """Return by which part each kernel takes longer on the H100, at every size that both cards have.
-
-    The H200's times of 13 are with a search's settings, and the H100's with the model's. `MODEL` compares the model's,
-    which the search timed on the H200 too.
+    The H200's times of 13 are with a search's settings, and the H100's with the model's. So 13 is compared with the
+    times of the model's settings, which the search took on the H200 too.
     """
-    pairs, search = both(), tune.load(cards.folder(CARDS[0]) / "tune.json")
+    search = tune.load(cards.folder(CARDS[0]) / "tune.json")
     model = {(point.M, point.N, point.K): point.expected_ms for point in tune.select(search, None)}
-    return {
-        number: [later(*pair) for (kernel, _), pair in pairs.items() if kernel == number]
-        for number in sorted({kernel for kernel, _ in pairs})
-    } | {MODEL: [h100.ms / model[h100.size] - 1 for (kernel, _), (_, h100) in pairs.items() if kernel == "13"]}
+    found: dict[str, dict[int, float]] = {}
+    for (kernel, size), (h200, h100) in sorted(both().items()):
+        before = model[h100.size] if kernel == "13" else h200.ms
+        found.setdefault(kernel, {})[size] = h100.ms / before - 1
+    return found
 
 
 def of_data_sheet() -> dict[str, dict[str, float]]:
@@ -95,82 +87,79 @@ def sweep(kernel: str) -> dict[int, published.Result]:
 
 def figures() -> dict[str, str]:
     """Return the figures that the page's sentences name, by name, and assert what these say of them."""
-    pairs, sheet, shares = both(), of_data_sheet(), published.shares(published.load())
-    late = {key: later(*pair) for key, pair in pairs.items() if key[0] != "13"}
-    near = {name: sum(abs(each) < 0.02 for each in of) for name, of in longer().items()}
+    pairs, late, sheet, shares = both(), longer(), of_data_sheet(), published.shares(published.load())
     early, sizes = [f"{number:02}" for number in range(1, 12)], [*range(128, 4097, 128)]
-    turned = {
-        (*two, size): gains
-        for *two, size in product(early, early, sizes)
-        for gains in [[later(*of) for of in zip(*(pairs[each, size] for each in two), strict=True)]]
-        if gains[0] > 0 > gains[1] and max(gains[0], -gains[1]) > 0.02
-    }
-    beside = {
-        size: h100.cublas_ms / h200.cublas_ms - 1 for (number, size), (h200, h100) in pairs.items() if number == "15"
-    }
-    (spread, long), (short, mixed), (searched, chosen) = pairs["05", 1536], pairs["05", 2560], pairs["13", 896]
+    near = {number: sum(abs(each) < 0.02 for each in of.values()) for number, of in late.items()}
+    cublas = [[of.cublas_ms for of in card] for card in zip(*(pairs[each, 4096] for each in early), strict=True)]
+    (warp, faster), (short, mixed) = pairs["09", 4096], pairs["05", 2560]
+    warm, slow = zip(*(pairs[each, 1536] for each in ("05", "06")), strict=True)
+    samples, some = ([ms for of in points for each in of.processes for ms in each.own.ms] for points in (warm, [short]))
+    long = [ms for ms in some if ms > 1.25]
+    ranks = [one.ms / two.ms - 1 for one, two in zip(pairs["04", 1536], pairs["05", 1536], strict=True)]
+    flushed = {(of.identity, of.M): of.ms for of in load(cards.folder(CARDS[0]) / "cold.json").points}
     T4, H200, _, A6000, H100, RTX = (label for label, _ in SHOWN)
     ladder = {of.kernel: of for of in published.load() if of.label == RTX and of.table == "ladder"}
     counted = 2 * published.SIZE**3 + 3 * published.SIZE**2
-    swept, tile = (sweep(kernel)[published.SIZE] for kernel in ("cuBLAS", WARP_TILE))
     assert (
-        max(late.values()) < 0.2
-        and all([size for number, size in pairs if number == each] == sizes for each in early)
+        all([*late[each]] == sizes for each in early)
         and {number for (number, _), (_, h100) in pairs.items() if h100.processes} == {"13"}  # with clocks
-        and near["02"] == 18
-        and near["05"] == 29
-        and min(near[of] for of in ("01", "03", "04")) >= 31
-        and near[MODEL] == sum(number == "13" for number, _ in pairs)
-        and {size for size in sizes if late["02", size] > 0.02} == {128, *range(2688, 3073, 128)}
-        and {*turned} == {("05", "04", 1536), ("06", "04", 1536)}
-        and late["15", 1024] < 0 < beside[4096] < beside[1024]
+        and [near[each] for each in early[:5]] == [32, 18, 31, 31, 29]
+        and near["13"] == len(late["13"])
+        and {*late["13"]} == {*sizes, 8192, 16384} - {128}
+        and {size for size in sizes if late["02"][size] > 0.02} == {128, *range(2688, 3073, 128)}
+        and {size for size in sizes if late["02"][size] < -0.02} == {256, *range(3200, 4097, 128)}
     )
     assert (
-        abs(mixed.ms_p10 / short.ms_p10 - 1) < 0.001
-        and min(short.ms_p90, mixed.ms) > 1.04 * short.ms
-        and short.batch == mixed.batch == 2
-        and len(spread.processes) == 3
-        and spread.ms_p90 < 0.9 * long.ms_p10
+        max(samples) < 0.91 * min(of.ms_p10 for of in slow)
+        and flushed[warm[0].identity, 1536] > max(of.ms_p90 for of in slow)
+        and abs(mixed.ms_p10 / short.ms_p10 - 1) < 0.001
+        and sum(ms > 1.3 for ms in long) == 1
+        and faster.cublas_ms_p90 < warp.cublas_ms_p10
+        and faster.ms < warp.ms
     )
     assert (
         abs(sheet[A6000]["09"] - sheet[H100]["09"]) < 2
-        and shares[A6000]["09"] > shares[H100]["09"]
-        and sheet[A6000]["cuBLAS"] < sheet[H100]["cuBLAS"]
+        and abs(sheet[A6000]["cuBLAS"] * 1800 / 1410 - sheet[H100]["cuBLAS"]) < 1
         and {mhz for of in ("07", "09") for each in pairs[of, 4096][0].processes for mhz in each.own.sm_mhz} == {1980}
-        and [round(sheet[T4]["07"]), round(sheet[H200]["07"]), round(sheet[RTX]["09"]), round(sheet[H200]["09"])]
-        == [28, 56, 55, 74]
-        and 585 < 1590 * sheet[T4]["07"] / sheet[H200]["07"] < 1590
+        and round(1590 * sheet[T4]["07"] / sheet[H200]["07"]) == 792
         and 1710 * sheet[RTX]["09"] / sheet[H200]["09"] < 1440
-        and shares[H100]["07"] / shares[H100]["05"] > 1.05 * shares[A6000]["07"] / shares[A6000]["05"]
+        and 1800 * sheet[A6000]["09"] / sheet[H200]["09"] < 1410
         and all(abs(1e3 * counted / of.ms / 2**30 / of.gflops - 1) < 1e-4 + 0.5 / of.gflops for of in ladder.values())
+        and min((of.tflops, size) for size, of in sweep(WARP_TILE).items() if size >= 1024)[1] == 1152
     )
     return {
         **{
             f"{name} {what}": text
             for name, at in (("A6000", A6000), ("H100", H100))  # Boehm's code on both
             for what, text in (
-                *((rung, f"{shares[at][rung]:.1f}%") for rung in ("05", "07")),
-                ("step", f"{shares[at]['07'] / shares[at]['05'] - 1:.0%}"),
+                *((rung, f"{shares[at][rung]:.1f}%") for rung in ("04", "05")),
+                ("step", f"{shares[at]['05'] / shares[at]['04'] - 1:.0%}"),
                 ("09", f"{shares[at]['09']:.0f}%"),
-                ("cuBLAS", f"{sheet[at]['cuBLAS']:.0f}%"),
             )
         },
+        "H100 peak 09": f"{sheet[H100]['09']:.0f}%",
+        "H100 peak cuBLAS": f"{sheet[H100]['cuBLAS']:.0f}%",
+        "09 on H200": f"{warp.ms:.3f}",
+        "share on H200": f"{warp.percent_of_cublas:.0f}%",
+        "share on H100": f"{faster.percent_of_cublas:.0f}%",
+        "09 less": f"{1 - faster.ms / warp.ms:.1%}",
+        "cuBLAS less": f"{1 - faster.cublas_ms / warp.cublas_ms:.1%}",
+        "cuBLAS spread": f"{max(max(of) / min(of) for of in cublas) - 1:.1%}",
         "theirs said": f"{ladder['cuBLAS'].gflops:,.0f}",
-        "table 09": f"{ladder['cuBLAS'].ms:.3f} / {ladder['Warptiling SGEMM'].ms:.3f} = {shares[RTX]['09']:.0f}%",
-        "swept 09": f"{swept.ms:.3f} / {tile.ms:.3f} = {tile.of(swept):.0%}",
-        "mixed 09": f"{swept.ms / ladder['Warptiling SGEMM'].ms:.0%}",
         "T4": f"{shares[T4]['07']:.0f}%",
-        "T4 cuBLAS": f"{sheet[T4]['cuBLAS']:.0f}%",
         "T4 sheet": f"{sheet[T4]['07']:.0f}%",
-        "ours": f"{published.by_gpu(published.own(), [])[H200]['07']:.0f}%",
         "within": "2%",
-        "far": "5%",
         "near": f"{sum(near[of] for of in early)} of {len(early) * len(sizes)}",
         "near share": f"{sum(near[of] for of in early) / len(early) / len(sizes):.0%}",
-        "13 apart": f"{max(longer()['13']):.0%}",
-        "13 searched": f"{searched.percent_of_cublas:.0f}%",
-        "13 model": f"{chosen.percent_of_cublas:.0f}%",
-        "beside 1024": f"{beside[1024]:.1%}",
-        "turned H200": f"{turned['05', '04', 1536][0]:.0%}",
-        "turned H100": f"{-turned['05', '04', 1536][1]:.1%}",
+        "samples 1536": str(len(samples)),
+        "least 1536": f"{min(samples):.3f}",
+        "most 1536": f"{max(samples):.3f}",
+        "H100 1536": f"{min(of.ms_p10 for of in slow):.3f}",
+        "cold 1536": f"{flushed[warm[0].identity, 1536]:.3f}",
+        "short 2560": f"{short.ms_p10:.2f}",
+        "long H200": f"{statistics.median(long):.2f}",
+        "long H100": f"{mixed.ms:.2f}",
+        "clocks of 15": "{:,}, {:,} and {:,}".format(*(min(of.own.sm_mhz) for of in pairs["15", 4096][0].processes)),
+        "turned H200": f"{ranks[0]:.0%}",
+        "turned H100": f"{-ranks[1]:.1%}",
     }
