@@ -35,7 +35,7 @@ def test_every_group_is_listed_once():
 
 
 PAGE = Path(__file__).parents[2] / "book" / "your_kernel.ipynb"
-FILES = {"my_kernel.cu": 0, "pointers.cu": 1, "two_loops.cu": 2}
+FILES = {"repaired.cu": 0, "pointers.cu": 1, "two_loops.cu": 2}
 """Files that the page writes, and which of `variants.YOUR_KERNEL` times each."""
 
 
