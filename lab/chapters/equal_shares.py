@@ -41,7 +41,7 @@ LONG = (256, 256, 16384)
 """The product whose divisions the chapter compares."""
 SHALLOW = (1481, 3393, 16)
 """A product of a short K."""
-KINDS = "large", "thin", "short K", "unaligned rows"
+KINDS = "large", "small", "thin or short", "unaligned rows"
 """What the chart and the table tell apart."""
 
 
@@ -81,7 +81,9 @@ def launched(size: Size, kernel: Kernel = KERNEL, recording: str | Path = "any_s
 def kind(size: Size) -> str:
     """Return which of `KINDS` a product is."""
     M, N, K = size
-    return KINDS[3 if N % 8 or K % 8 else 2 if K <= SMALL else 1 if min(M, N) < SMALL else 0]
+    if N % 8 or K % 8:
+        return KINDS[3]
+    return KINDS[2 if K <= SMALL or min(M, N) < SMALL else 1 if 2 * M * N * K <= 3e9 else 0]
 
 
 @lru_cache
@@ -259,10 +261,10 @@ def summary() -> Table:
         [cell([size for size in sizes if kind(size) == name], KERNEL, of) for sizes, of in sources] for name in KINDS
     ]
     cells += [[None, cell(SQUARES)], [None, cell(LAYERS, SHORT)]]
-    names = (*KINDS, "squares", "layers of Llama 3 8B, C in FP16")
+    names = (*KINDS, "squares", "layers of Llama 3 8B, M up to 256, C in FP16")
     title = f"22's mean speed in percent of the better opponent's, H200 SXM (in brackets: products under {LOW}%)"
     rows = [(name, *each) for name, each in zip(names, cells, strict=True)]
-    return Table(("", "new products, the model chose", "searched at these products"), rows, title)
+    return Table(("", "new products", "the shapes"), rows, title)
 
 
 def cell(sizes: Iterable[Size], kernel: Kernel = KERNEL, recording: str | Path = "any_shape") -> str:
@@ -333,14 +335,13 @@ def figures() -> dict[str, str]:
     regret = [of.expected_ms / of.ms - 1 for of in searched().values()]
     carried = [alone[size].ms / points(WHOLE)[size].ms - 1 for size in quick]
     handed = [size for size in SHAPES if launched(size).kernel.name == any_shape.SHALLOW.name]
-    assert min(carried) > 0 and max(carried) < 0.06 and own[odd].ms > alone[odd].ms
+    assert min(carried) > 0 and max(carried) < 0.06
     new = points(recording=RANDOM)
     large = [new[size].percent_of_searched for size in new if kind(size) == KINDS[0]]
     least = min(new, key=lambda size: new[size].percent_of_searched)
-    assert 95 < geometric_mean(large) < 100 and kind(least) == KINDS[1] and len(quick) == 3
-    assert all(mean([size for size in new if kind(size) == name], new) > 110 for name in KINDS[1:])
+    assert 88 < geometric_mean(large) < 95 and kind(least) == KINDS[2] and len(quick) == 3
+    assert all(mean([size for size in new if kind(size) == name], new) > 102 for name in KINDS[1:])
     cut = [of.expected_ms / of.ms for of in searched().values() if is_cut(of)]
-    worst = min(SQUARES, key=lambda size: own[size].percent_of_searched)
     late, own_number = lost_by(OVERLAP), lost_by(OWN_NUMBER)
     moved = [max(map(abs, lost_by(of, "cublas_ms").values())) for of in (OVERLAP, OWN_NUMBER)]
     spread = [
@@ -385,7 +386,9 @@ def figures() -> dict[str, str]:
         "regret most": f"{max(regret):.0%}",
         "regret cut": f"{geometric_mean(cut) - 1:.0%}",
         "long by model": f"{1e3 * searched()[LONG].expected_ms:.1f} µs",
-        "algorithm": points(ALONE)[LONG].searched.algorithm.partition(", ")[2],
+        "algorithm": re.sub(", stages number 35", "", points(ALONE)[LONG].searched.algorithm.partition(", ")[2]),
+        "cut": str(len(cut)),
+        "shapes searched": str(sum(size in searched() for size in SHAPES)),
         "carried": f"{max(carried):.1%}",
         "shallow": f"{1e3 * own[SHALLOW].ms:.1f} µs",
         "shallow better": f"{1e3 * better(SHALLOW):.1f} µs",
@@ -394,8 +397,6 @@ def figures() -> dict[str, str]:
         "shallow K": str(any_shape.SHALLOW_K),
         "pad": f"{1e3 * pad:.0f}",
         "padded": f"{1e3 * (pad + own[n4096].cublas_ms):.0f} µs",
-        "worst square": str(worst[0]),
-        "worst square at": f"{own[worst].percent_of_searched:.0f}%",
         "card": ceilings.card().name,
         "sms": str(ceilings.card().sms),
         "chance": f"{max(spread):.1%}",

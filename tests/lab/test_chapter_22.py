@@ -47,8 +47,9 @@ def test_the_kernel_leaves_a_part_where_a_piece_is_one(shared):
 
 
 def test_each_product_is_of_one_kind():
-    shapes = {"large": (128, 128, 136), "thin": (120, 128, 136), "short K": (4096, 4096, 128)}
+    shapes = {"large": (1160, 1160, 1160), "small": (128, 128, 136), "thin or short": (4096, 4096, 128)}
     assert {name: page.kind(size) for name, size in shapes.items()} == {name: name for name in shapes}
+    assert page.kind((120, 4096, 4096)) == "thin or short"
     assert {page.kind(size) for size in ((4096, 4095, 4096), (4096, 4096, 63), (1, 1, 1))} == {"unaligned rows"}
     assert {page.kind(size) for size in page.points()} == set(page.KINDS)
 
