@@ -1,11 +1,12 @@
 """Chapter 22 and its deeper page: who gets which pieces, what a division costs, and all shapes beside cuBLAS."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import geometric_mean
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import any_shape
@@ -96,17 +97,6 @@ def searched() -> dict[Size, tune.Tuned]:
 def is_cut(of: tune.Tuned) -> bool:
     """Whether the search's fastest way cuts sums of tiles; of one step none is cut."""
     return len(of.best.setting) == len(any_shape.PARAMETERS) and of.best.whole > 0 and of.K > any_shape.BK
-
-
-def used() -> dict[str, list[Size]]:
-    """Return the shapes at which the search on an H200 chose what 20 lacks, by what that is."""
-    best = {size: searched()[size].best for size in SHAPES if size in searched()}
-    own = {size: of for size, of in best.items() if len(of.setting) == len(any_shape.PARAMETERS)}
-    return {
-        "cut": [size for size in own if is_cut(searched()[size])],
-        "in clusters": [size for size in best if size not in own],
-        "in turns": [size for size, of in own.items() if of.setting[3] > 16],
-    }
 
 
 def divided(blocks: int, parts: int) -> Way:
@@ -334,7 +324,7 @@ def figures() -> dict[str, str]:
     assert launched(SHALLOW).kernel.name == any_shape.SHALLOW.name and own[SHALLOW].percent_of_searched > 130
     regret = [of.expected_ms / of.ms - 1 for of in searched().values()]
     carried = [alone[size].ms / points(WHOLE)[size].ms - 1 for size in quick]
-    handed = [size for size in SHAPES if launched(size).kernel.name == any_shape.SHALLOW.name]
+    by = Counter(launched(size).kernel.name for size in SHAPES)
     assert min(carried) > 0 and max(carried) < 0.06
     new = points(recording=RANDOM)
     large = [new[size].percent_of_searched for size in new if kind(size) == KINDS[0]]
@@ -377,13 +367,12 @@ def figures() -> dict[str, str]:
         "new under": f"{LOW}%",
         "new least": f"{new[least].percent_of_searched:.0f}%",
         "new least at": times_of(least),
-        **{f"at {name}": str(len(sizes)) for name, sizes in used().items()},
-        "at short K": str(len(handed)),
-        "at thin": str(sum(size not in searched() and size not in handed for size in SHAPES)),
+        "at cut": str(sum(is_cut(searched()[size]) for size in SHAPES if size in searched())),
+        "at in clusters": str(by[any_shape.DEEP.name]),
+        "at short K": str(by[any_shape.SHALLOW.name]),
+        "at thin": str(sum(by[of.name] for of in (any_shape.THIN, any_shape.WIDE, any_shape.TALL))),
         "searched": str(len(regret)),
         "regret": f"{geometric_mean(1 + each for each in regret) - 1:.0%}",
-        "regret half": f"{median(regret):.1%}",
-        "regret most": f"{max(regret):.0%}",
         "regret cut": f"{geometric_mean(cut) - 1:.0%}",
         "long by model": f"{1e3 * searched()[LONG].expected_ms:.1f} µs",
         "algorithm": re.sub(", stages number 35", "", points(ALONE)[LONG].searched.algorithm.partition(", ")[2]),
@@ -393,15 +382,12 @@ def figures() -> dict[str, str]:
         "shallow": f"{1e3 * own[SHALLOW].ms:.1f} µs",
         "shallow better": f"{1e3 * better(SHALLOW):.1f} µs",
         "shallow at": times_of(SHALLOW),
-        "shallow mean": f"{mean(handed):.0f}%",
-        "shallow K": str(any_shape.SHALLOW_K),
         "pad": f"{1e3 * pad:.0f}",
-        "padded": f"{1e3 * (pad + own[n4096].cublas_ms):.0f} µs",
         "card": ceilings.card().name,
         "sms": str(ceilings.card().sms),
         "chance": f"{max(spread):.1%}",
         "counted": "5%",
-        **{f"early at {of[2]}": f"{1e3 * late[of] * alone[of].ms:.2f} µs" for of in (quick[0], thin)},
+        "early at 4096": f"{1e3 * late[thin] * alone[thin].ms:.2f} µs",
         "moved": f"{moved[0]:.1%}",
         "moved less": f"{moved[1]:.1%}",
         "shuffled": f"{min(much):.0%} to {max(much):.0%}",
