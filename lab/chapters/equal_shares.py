@@ -159,7 +159,11 @@ def in_turns() -> Table:
         for gains in [[us / other for tiles, _, us, other in turns() if (tiles > 1) == more]]
     ]
     heads = "tiles of a cluster", "timed both ways", "quicker in turns", "speed gained, geometric mean (least to most)"
-    return Table(heads, rows, "The same tile, cluster and division, as one team and as two in turns, H200")
+    return Table(
+        heads,
+        rows,
+        "The same tile, cluster and division, as one team and as two in turns: finalists of the search, H200",
+    )
 
 
 def opponents(size: Size, recording: str | Path = "any_shape") -> list[float]:
