@@ -11,7 +11,7 @@ from sgemm_tutorial.table import Table
 
 from ..draw.chart import Chart
 from ..draw.figure import BLUE, INK, ORANGE, WIDTH, Figure
-from ..experiments import clocks, sustained
+from ..experiments import sustained
 from ..experiments.ceilings import card
 from ..records import files
 from ..records.timings import Samples
@@ -93,7 +93,8 @@ def protocols_table() -> Table:
         ("timed", *(f"{inputs}, {size}" for inputs, size in columns)),
         [(name, *shares[of]) for of, name in NAMES.items()],
         f"20's share of cuBLAS's speed by inputs and M = N = K, FP16, {card().name}",
-        "normal: random numbers; in turns, 13 processes. All others: one process.",
+        "normal, in turns: 13 shares, two from each of six processes (last section) and one from a seventh. "
+        "All others: one process.",
     )
 
 
@@ -109,7 +110,7 @@ def alone_table() -> Table:
         ("inputs, M = N = K", "MHz", "W", "J of a launch", "ms of a launch"),
         rows,
         f"Alone: 20, cuBLAS, and by how much 20 has more; {card().name}",
-        "Second half of each run: the median of MHz, means of W and ms; J by the card's energy counter.",
+        "Second half of each run: median MHz (in steps of 15), mean W and ms; J by the card's energy counter.",
     )
 
 
@@ -164,12 +165,11 @@ def figures() -> dict[str, str]:
     """Return the page's figures, by the names under which it shows them, if what it says of them holds."""
     limit, settings, runs = recording().provenance["power_limit_watts"], recording().settings, [seen(of) for of in BOTH]
     found = {size: np.round(by_process(size), 1) for size in SIZES}  # as the table shows them
-    parts = np.divide(*([np.mean(part) for part in np.array_split(run[:, 1], 4)] for run in runs[::-1])) * 100
-    zeros, small = ({way: share(size, way, "zeros") for way in NAMES} for size in SIZES)
-    leads, order = (
-        {size: of[:2] - of[2] for size, of in found.items()},
-        {size: of[0] - of[1] for size, of in found.items()},
-    )
+    zeros = {way: share(SIZE, way, "zeros") for way in NAMES}
+    leads = {  # in points, of one process: by the places of the two, and by size
+        (ahead, behind, size): of[ahead - 1] - of[behind - 1]
+        for (ahead, behind), (size, of) in product(((1, 3), (2, 3), (1, 2)), found.items())
+    }
     energy, longer, clock = (
         np.array([np.divide(*of) - 1 for of in each])
         for each in (
@@ -179,8 +179,8 @@ def figures() -> dict[str, str]:
         )
     )
     still, alone = ([drawn(size, inputs).T for size in SIZES] for inputs in ("zeros", "normal"))
+    joules = sustained.of(KERNEL, SIZE).joules
     counted = [1e3 * sustained.of(who, SIZE).joules / ms for who, ms in zip(BOTH, both(SIZE, "lasting"), strict=True)]
-    bursts = {inputs: sustained.of(KERNEL, SIZE, inputs, "burst") for inputs in ("normal", "zeros")}
     reasons = {
         bits
         for who, size in product(BOTH, SIZES)
@@ -189,7 +189,8 @@ def figures() -> dict[str, str]:
     }
     assert (
         max(share(size, "burst") for size in SIZES) < 98.5 < 100.9 < turns(SIZE)[0]
-        and max(parts) < 99.5
+        and share(SIZE, "lasting") < 99.5
+        and abs(joules / limit * 1e3 - both(SIZE, "lasting")[0]) < 0.005
         and all(abs(np.diff(watts)).max() < 0.5 and abs(watts - limit).max() < 0.02 * limit for _, watts in alone)
         and max(clock) < -0.03
         and not np.any(np.array([*still, *alone])[:, 0] % 15)
@@ -197,19 +198,18 @@ def figures() -> dict[str, str]:
         and min(longer) > 0.009
         and min(energy) > 0.015
         and abs(energy - longer)[1] < 0.002
-        and max(zeros["in turns"], zeros["lasting"], share(SIZE, "in turns")) < 103.6
-        and min(zeros["in turns"], zeros["lasting"], share(SIZE, "in turns")) > 103.3 > 101 > zeros["burst"]
-        and np.ptp([*small.values()]) < 0.4
+        and max(zeros["in turns"], zeros["lasting"], found[SIZE][0].max()) < 103.6
+        and min(zeros["in turns"], zeros["lasting"], found[SIZE][0].max()) > 103.3 > 101 > zeros["burst"]
+        and found[SIZE][1].max() < 103
         and reasons == {4}
         and max(power.max() for _, power in still) < 0.65 * limit
-        and counted[0] / counted[1] - 1 > longer[0]
-        and max(max(of.samples.watts[:-1]) for of in bursts.values()) < 0.6 * limit
+        and round(100 * (counted[0] / counted[1] - 1), 1) == round(100 * (energy - longer)[0], 1)
         and all(
             run[3, 2] < limit / 2 < limit < np.median(run[(run[:, 0] > 0.25) & (run[:, 0] < 0.8), 2]) for run in runs
         )
-        and min(of.min() for of in leads.values()) > 0
-        and order[SIZE].min() > 0 > leads[SIZE][1].max() - order[SIZE].max()
-        and leads[4096].min() > 9 * abs(order[4096]).max()
+        and min(of.min() for (_, behind, _), of in leads.items() if behind == 3) > 0
+        and leads[1, 2, SIZE].min() > 0 > leads[2, 3, SIZE].max() - leads[1, 2, SIZE].max()
+        and leads[2, 3, 4096].min() > 9 * abs(leads[1, 2, 4096]).max()
     )
     return {
         "card": card().name,
@@ -222,22 +222,25 @@ def figures() -> dict[str, str]:
         **{f"20 {way}": f"{both(SIZE, way)[0]:.2f} ms" for way in NAMES},
         "burst": f"{share(SIZE, 'burst'):.1f}%",
         "turns": "{:.1f}% to {:.1f}%".format(*turns(SIZE)),
-        "alone": f"{min(parts):.0f} to {max(parts):.0f}%",
+        "alone": f"{share(SIZE, 'lasting'):.1f}%",
+        "worked": f"{joules:.3f} J / {limit} W = {joules / limit * 1e3:.3f} ms",
+        "took": f"{both(SIZE, 'lasting')[0]:.3f} ms",
         **{f"energy {size}": f"{of:.1%}" for size, of in zip(SIZES, energy, strict=True)},
         **{f"longer {size}": f"{of:.1%}" for size, of in zip(SIZES, longer, strict=True)},
         **{f"lower {size}": f"{-of:.1%}" for size, of in zip(SIZES, clock, strict=True)},
         "fewer": f"{1 - np.divide(*both(SIZE, 'lasting', 'zeros')):.1%}",
-        "own": f"{clocks.of(KERNEL, SIZE).own_mhz / clocks.of(KERNEL, SIZE).nvml_mhz:.0%}",
         "counted": "{:.0f} W for 20 and {:.0f} W for cuBLAS".format(*counted),
-        "by quarter": f"{min(parts):.1f}% to {max(parts):.1f}%",
-        **{f"burst MHz {inputs}": f"{of.sm_mhz:,} MHz" for inputs, of in bursts.items()},
-        "zeros burst ms": f"{bursts['zeros'].ms:.2f} ms",
+        "nvml": f"{alone[0][1].mean():.0f} W",
+        "gap": f"{counted[0] / counted[1] - 1:.1%}",
         **{f"zeros {way}": f"{of:.1f}%" for way, of in zeros.items()},
-        "turns here": f"{share(SIZE, 'in turns'):.1f}%",
-        "fourth": "{:.1f} to {:.1f}".format(*np.quantile(found[SIZE][1] - 100, (0, 1))),
-        "leads 8192": "{:.1f} to {:.1f}".format(*np.quantile(leads[SIZE], (0, 1))),
-        "leads fourth": "{:.1f} to {:.1f}".format(*np.quantile(leads[SIZE][1], (0, 1))),
-        "order 8192": "{:.1f} to {:.1f}".format(*np.quantile(order[SIZE], (0, 1))),
-        "order 4096": f"{abs(order[4096]).max():.1f}",
-        "leads 4096": "{:.1f} to {:.1f}".format(*np.quantile(leads[4096], (0, 1))),
+        **{
+            name: "{:.1f} to {:.1f}%".format(*np.quantile(found[SIZE][row], (0, 1)))
+            for row, name in ((0, "first"), (1, "fourth"))
+        },
+        **{
+            "{} {} {}".format(*of): "{:.1f} to {:.1f}".format(*np.quantile(points, (0, 1)))
+            for of, points in leads.items()
+        },
+        "deviation": f"{np.std(copy_engine.moves(4096), ddof=1):.2%}",
+        "noise": f"{copy_engine.chance(4096):.1%}",
     }

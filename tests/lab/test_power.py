@@ -46,7 +46,8 @@ def test_at_the_limit_the_kernel_of_more_energy_takes_longer():
     assert rows["normal, 8192"] == ("1.219, 1.191: +2.3%", "1.743, 1.726: +1.0%")
     assert [[of.partition(": ")[2][0] for of in row] for row in rows.values()] == [["+", "-"]] * 2 + [["+", "+"]] * 2
     assert power.figures()["counted"] == "699 W for 20 and 690 W for cuBLAS"
-    assert [power.figures()[name] for name in ("alone", "fourth")] == ["98 to 99%", "1.0 to 2.4"]
+    assert [power.figures()[name] for name in ("alone", "gap")] == ["99.0%", "1.3%"]
+    assert power.figures()["worked"] == "1.219 J / 700 W = 1.741 ms"
 
 
 def test_20_is_timed_first_and_fourth_and_19_tenth():
@@ -65,5 +66,7 @@ def test_shares_are_by_recording_and_by_process():
     of = power.copy_engine.timed(find("19"), 8192, "hopper_again").processes[1]
     assert found.shape == (3, 2, 3) and np.isclose(found[2, 0, 1], 100 * np.median(np.divide(of.cublas.ms, of.own.ms)))
     assert found[:2].min() > found[2].max() and (found[0] > found[1]).all()
+    figures = power.figures()
+    assert figures["1 2 8192"] == "0.4 to 2.4" and figures["fourth"] == "101.0 to 102.4%"
     rows = power.processes_table().rows
     assert rows[2][2:] == ("100.6, 99.4, 100.2", "100.7, 100.6, 100.7", "100.4 ± 0.5") and len(rows) == 6
