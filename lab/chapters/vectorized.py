@@ -19,7 +19,7 @@ from . import account, resident
 OWN = {name: find("07").parameters[name] for name in ("BM", "BN", "BK", "TM", "TN")}
 """The tile of 07."""
 USED = "issue slots used, %"
-WAITS = "waits for shared memory", "queue to shared memory full"
+DATA, QUEUE = "state: waits for shared memory", "state: queue to shared memory full"
 
 
 def milliseconds(kernel: Kernel) -> float | None:
@@ -80,7 +80,7 @@ def figures() -> dict[str, str]:
     added = counts["shared_store_conflicts"] - flat["shared_store_conflicts"]
     pairs = account.SIZE**3 / WARP / (OWN["BK"] * OWN["TM"] * OWN["TN"])  # so often a warp helps to fill two tiles
     held = [kernel_occupancy(kernel, card()).blocks_per_sm for kernel in made]
-    spent = sum(new[f"state: {wait}"] for wait in WAITS)
+    even, odd = (counters.measured(now, 256, 256, K)["l1_fill_sectors"] for K in (256, 257))
     assert (
         rest[1] < rest[0] / 3
         and loop["LDG"] == 4 * loop["LDG.128"]
@@ -89,9 +89,10 @@ def figures() -> dict[str, str]:
         and swizzled < 0.95 * third < 0.95 * transposed < 0.9 * first
         and abs(added / (8 * (OWN["BK"] / 4 - 1) * pairs) - 1) < 0.005  # of eight stores of A for each pair of tiles
         and held == [2, 2, 2, 2, 2, 3, 3]
-        and spent > max(ms for name, ms in new.items() if name.startswith("state"))
+        and new[DATA] == max(cycles for name, cycles in new.items() if name.startswith("state"))
+        and even < odd < 1.02 * even  # though it asks for more than four times as many
         and abs(after["shared_load_wavefronts"] / counts["shared_load_wavefronts"] - 0.75) < 0.01
-        and abs(new[USED] - old[USED]) < 1
+        and after["shared_store_conflicts"] < 0.02 * counts["shared_store_conflicts"]
     )
     found = {
         "saved": f"{1 - new['all'] / old['all']:.0%}",
@@ -99,8 +100,6 @@ def figures() -> dict[str, str]:
         "others": f"{rest[0] / 1e6:,.0f}",
         "wide": f"{loop['LDG.128']}",
         "narrow": f"{loop['LDG']}",
-        "flat registers": f"{resources(made[4]).registers}",
-        "turned registers": f"{resources(now.variant(BLOCKS=1)).registers}",
         "cost": f"{transposed - third:.2f} ms",
         "flat": f"{third:.2f} ms",
         "turned": f"{transposed:.2f} ms",
@@ -108,20 +107,21 @@ def figures() -> dict[str, str]:
         "swizzled": f"{swizzled:.2f} ms",
         "wavefronts": f"{counts['l1_data_wavefronts'] / 1e6:.0f}",
         "gap": f"{new[profiles.BETWEEN]:.2f}",
-        "used before": f"{old[USED]:.0f}%",
-        "used": f"{new[USED]:.0f}%",
-        "memory": f"{spent:.2f}",
+        "data": f"{new[DATA]:.2f}",
+        "queue": f"{new[QUEUE]:.2f}",
+        "fills even": f"{even:,}",
+        "fills odd": f"{odd:,}",
     }
     deep = find_variant("07", "A not transposed", BK=32), now.variant(BK=32)
     flat_deep, turned_deep = map(milliseconds, deep)
     profiled = list(map(profile, made))
     if not (fours and flat_deep and turned_deep and all(profiled)):
-        names = "both", "whole", "fours", "guards", "fewer", "third", "bare", "bare ms"
+        names = "both", "lost", "whole", "fours", "guards", "fewer", "third", "bare", "bare ms", "bare 08"
         names += "deep", "flat deep", "turned deep"
         return found | dict.fromkeys(names, "–")
     guards, fewer = (profiled[before]["all"] - profiled[before + 1]["all"] for before in (2, 3))
     two, three = resident.milliseconds("07", 2), resident.milliseconds("07", 3)
-    bare = find_variant("07", "no guards")
+    bare, bare_after = (find_variant(number, "no guards") for number in ("07", "08"))
     assert (
         max(abs(guards / profiled[2]["all"] - 0.1), abs(1 - whole / unrolled - 0.1)) < 0.01
         and fewer < 0.5 * guards
@@ -129,15 +129,20 @@ def figures() -> dict[str, str]:
         and third < 0.95 * fours
         and shallow > 1.05 * first
         and abs(unrolled / shallow - 1) < 0.01
-        and third - flat_deep < 0.2 * (shallow - first)
+        and milliseconds(bare_after) < 0.98 * milliseconds(find("08"))
+        and first - transposed < unrolled - fours
         and abs((two - three) - (fours - third)) < 0.02
-        and find("08").parameters["BK"] == 32
         and abs(milliseconds(bare) / transposed - 1) < 0.002
+        and third < fours < whole < unrolled
+        and profiled[5]["all"] > profiled[4]["all"]
+        and transposed > third
+        and profiled[6]["all"] < profiled[5]["all"]
         and swizzled < 0.97 * flat_deep < 0.97 * third < transposed < 0.95 * turned_deep
         and sass_mix(deep[0])["loop"]["LDL"] > 0
     )
     return found | {
         "both": f"{unrolled - fours:.2f} ms",
+        "lost": f"{(unrolled - fours) - (first - transposed):.2f} ms",
         "whole": f"{unrolled - whole:.2f} ms",
         "fours": f"{whole - fours:.2f} ms",
         "guards": f"{guards / 1e6:.0f}",
@@ -145,6 +150,7 @@ def figures() -> dict[str, str]:
         "third": f"{fours - third:.2f} ms",
         "bare": f"{(new['all'] - profile(bare)['all']) / 1e6:.0f}",
         "bare ms": f"{milliseconds(bare):.2f} ms",
+        "bare 08": f"{milliseconds(find('08')) - milliseconds(bare_after):.2f} ms",
         "deep": f"{shallow - first:.2f} ms",
         "flat deep": f"{flat_deep:.2f} ms",
         "turned deep": f"{turned_deep:.2f} ms",
