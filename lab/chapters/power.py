@@ -211,6 +211,12 @@ def figures() -> dict[str, str]:
         and leads[1, 2, SIZE].min() > 0 > leads[2, 3, SIZE].max() - leads[1, 2, SIZE].max()
         and leads[2, 3, 4096].min() > 9 * abs(leads[1, 2, 4096]).max()
     )
+    off = [
+        ms * limit / sustained.of(who, size).joules / 1e3 - 1
+        for size in SIZES
+        for who, ms in zip(BOTH, both(size, "lasting"), strict=True)
+        if (who, size) != (KERNEL, SIZE)
+    ]
     return {
         "card": card().name,
         "limit": f"{limit} W",
@@ -225,13 +231,19 @@ def figures() -> dict[str, str]:
         "alone": f"{share(SIZE, 'lasting'):.1f}%",
         "worked": f"{joules:.3f} J / {limit} W = {joules / limit * 1e3:.3f} ms",
         "took": f"{both(SIZE, 'lasting')[0]:.3f} ms",
+        "off": f"{min(off):.1%} to {max(off):.1%}",
+        **{
+            f"product {size}": f"{cycles:.1f}% · {own:,.0f} / {theirs:,.0f} = {cycles * own / theirs:.1f}%"
+            for size in SIZES
+            for cycles, (own, theirs) in [(share(size, "lasting", "zeros"), drawn(size)[:, 0])]
+        },
+        "alone 4096": f"{share(4096, 'lasting'):.1f}%",
         **{f"energy {size}": f"{of:.1%}" for size, of in zip(SIZES, energy, strict=True)},
         **{f"longer {size}": f"{of:.1%}" for size, of in zip(SIZES, longer, strict=True)},
         **{f"lower {size}": f"{-of:.1%}" for size, of in zip(SIZES, clock, strict=True)},
         "fewer": f"{1 - np.divide(*both(SIZE, 'lasting', 'zeros')):.1%}",
         "counted": "{:.0f} W for 20 and {:.0f} W for cuBLAS".format(*counted),
         "nvml": f"{alone[0][1].mean():.0f} W",
-        "gap": f"{counted[0] / counted[1] - 1:.1%}",
         **{f"zeros {way}": f"{of:.1f}%" for way, of in zeros.items()},
         **{
             name: "{:.1f} to {:.1f}%".format(*np.quantile(found[SIZE][row], (0, 1)))
