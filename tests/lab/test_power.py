@@ -46,8 +46,9 @@ def test_at_the_limit_the_kernel_of_more_energy_takes_longer():
     assert rows["normal, 8192"] == ("1.219, 1.191: +2.3%", "1.743, 1.726: +1.0%")
     assert [[of.partition(": ")[2][0] for of in row] for row in rows.values()] == [["+", "-"]] * 2 + [["+", "+"]] * 2
     assert power.figures()["counted"] == "699 W for 20 and 690 W for cuBLAS"
-    assert [power.figures()[name] for name in ("alone", "gap")] == ["99.0%", "1.3%"]
+    assert power.figures()["alone"] == "99.0%"
     assert power.figures()["worked"] == "1.219 J / 700 W = 1.741 ms"
+    assert power.figures()["product 8192"] == "103.5% · 1,365 / 1,425 = 99.2%"
 
 
 def test_20_is_timed_first_and_fourth_and_19_tenth():
