@@ -1,9 +1,9 @@
 // Not a rung: 22's way for a short K. Threads fetch, so rows may begin anywhere, and nothing is copied before.
 //
-// A block has one tile of C, and many blocks share an SM: while some wait for elements of A and B, others multiply, and
-// others write, which takes the longest. A block asks for the next tiles before it multiplies, as 10 does, and multiplies
-// with WMMA, as 15 does. All sums meet in shared memory, where A and B were, so that a warp writes a whole row of the
-// tile. BITS of an element of C: 32 for float, 16 for T; the other parameters are 15's.
+// A block has one tile of C, and many blocks share an SM: while some wait for elements of A and B, others can multiply or
+// write. A block asks for the next tiles before it multiplies, as 10 does, and multiplies with WMMA, as 15 does. All sums
+// meet in shared memory, where A and B were, so that a warp writes a whole row of the tile. BITS of an element of C: 32
+// for float, 16 for T; the other parameters are 15's.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <mma.h>
@@ -133,7 +133,7 @@ shallow(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Re
     Sums& sums = *reinterpret_cast<Sums*>(shared);
 
     const unsigned tilesN = (unsigned(N) + BN - 1) / BN;
-    const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const unsigned warp = threadIdx.x / 32;
     const unsigned tileRow = warp / (BN / WN) * WM, tileCol = warp % (BN / WN) * WN;  // where this warp's tile begins
     const size_t row0 = size_t(blockIdx.x / tilesN) * BM, col0 = size_t(blockIdx.x % tilesN) * BN;
     const int rows = int(min(size_t(BM), M - row0)), cols = int(min(size_t(BN), N - col0));  // of C in this tile

@@ -1,4 +1,4 @@
-"""Chapter 22 and its deeper page: who gets which pieces, what a division costs, and all shapes beside cuBLAS."""
+"""Chapter 22 and its deeper page: who gets which pieces, how long divisions take, and all shapes beside cuBLAS."""
 
 import re
 from collections import Counter
@@ -113,19 +113,13 @@ def finals(size: Size = LONG) -> dict[Way, float]:
 def parted() -> Table:
     """Return the ways to do `LONG` that were timed in turns with cuBLAS: without shares, and what the search found."""
     rows = []
-    for way, us in ((None, 1e3 * points(WHOLE)[LONG].ms), *finals().items()):
-        if way and len(way.setting) != len(any_shape.PARAMETERS):  # `DEEP`, which cuts K in another way
+    for way, us in {divided(4, 1): 1e3 * points(WHOLE)[LONG].ms, **finals()}.items():
+        if len(way.setting) != len(any_shape.PARAMETERS):  # `DEEP`, which cuts K in another way
             continue
-        if way is None:
-            launch = launched(LONG, WHOLE)
-            of, parts = launch.kernel.parameters, 1
-            clusters = LONG[0] * LONG[1] // (of["BM"] * of["CLUSTER"] * of["BN"])  # as many as have a tile
-        else:
-            of, clusters = dict(zip(any_shape.PARAMETERS, way.setting, strict=True)), way.shares
-            parts = clusters // way.whole
+        of, parts = dict(zip(any_shape.PARAMETERS, way.setting, strict=True)), way.shares // (way.whole or way.shares)
         moved = 4 * LONG[0] * LONG[1] * parts / 1e6 if parts > 1 else 0
-        tile = f"{of['BM']} × {of['BN']}"
-        rows.append((tile, f"{clusters} of {of['CLUSTER']}", parts, -(-256 // parts), f"{moved:.1f}", f"{us:.1f}"))
+        tile, clusters = f"{of['BM']} × {of['BN']}", f"{way.shares} of {of['CLUSTER']}"
+        rows.append((tile, clusters, parts, -(-256 // parts), f"{moved:.1f}", f"{us:.1f}"))
     heads = "a block's tile", "clusters of blocks", "parts of a tile", "steps of a share", "MB of parts", "µs"
     return Table(heads, rows, f"22 at {times_of(LONG)}, {ceilings.card().name}")
 
@@ -318,6 +312,9 @@ def figures() -> dict[str, str]:
     own, alone, before, n4095, n4096 = points(), points(ALONE), points(BEFORE), (4095,) * 3, (4096,) * 3
     *quick, long, thin, few, odd, _ = lost_by(WHOLE)
     pad, best = own[n4095].ms - own[n4096].ms, searched()[LONG].best
+    assert all(
+        launched(LONG, WHOLE).kernel.parameters[name] == of for name, of in any_shape.setting(64, 128, 8, 4).items()
+    )
     assert (long, best) == (LONG, divided(4, 12)) and divided(2, 16) in finals()
     assert [row[2] for row in parted().rows[1:4]] == [12, 8, 16] and sorted(finals().values())[2] < 1.02 * finals()[
         best

@@ -102,7 +102,7 @@ def figures() -> dict[str, str]:
     assert abs(100 * pipe - profile[PIPE]) < 0.5 and profile[L1] < profile[PIPE] < profile[SLOTS]
     filled = counters.measured(BASE, *SQUARE)["l1_fill_sectors"] / BASE.grid(*SQUARE[:2]) / profiles.SIZE
     assert filled < 64 + 2
-    # Tiles halve the waits for loads, and fill few more issue slots: most of the gain is fewer instructions.
+    # Tiles halve the waits for loads, and fill few more issue slots.
     less, sooner = (1 - tiled[name] / profile[name] for name in ("all", "SM cycles"))
     waits = f"state: {LONGEST}"
     assert tiled[waits] < 0.55 * profile[waits] and 0 < tiled[SLOTS] - profile[SLOTS] < 3
