@@ -377,7 +377,7 @@ async function look(name) {
   };
   seen.players = {};
   for (const box of page.querySelectorAll(".sg-player")) seen.players[box.dataset.name] = await drive(box, view);
-  await rest(100);  // what has been unfolded is measured
+  await until(() => !cut(page).length);  // a box that has been unfolded fades when the browser next draws
   seen.cut = cut(page);
   seen.lost = await lost(page, view);
   seen.closed = await closed(page, view);
