@@ -93,7 +93,7 @@ class Request:
 
     @property
     def cost(self) -> str:
-        """What the request costs, in words: "4 sectors", or "1 wavefront" in shared memory."""
+        """The cost of the request in words: "4 sectors", or "1 wavefront" in shared memory."""
         if self.space == "global":
             return plural(self.sectors, "sector")
         return plural(self.wavefronts, "wavefront")

@@ -40,7 +40,7 @@ NAMES = (
     ("PMI_RANK", "PMI_SIZE"),
     ("SLURM_PROCID", "SLURM_NTASKS"),
 )
-"""What launchers call a rank and the number of ranks. What ``mpiexec`` starts in a job of Slurm has names of both."""
+"""The names that launchers have for a rank and the number of ranks; ``mpiexec`` in a job of Slurm sets both pairs."""
 LOOPBACK = ("127.0.0.1", "localhost")
 PANEL, FAILED, GONE, LEFT = b"p", b"x", b"g", b"e"
 """The first byte of a message. What follows is a panel, a rank's error, the number of one that died, or nothing."""

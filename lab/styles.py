@@ -52,7 +52,7 @@ a matrix product in another style, as it is: say its launch in a comment before 
 SIZES = ("M", "N", "K")
 AS_IT_IS = "which cannot be checked as it is"
 BLOCK, THREAD = r"blockIdx|group_index\s*\(\s*\)", r"threadIdx|thread_index\s*\(\s*\)"
-"""How CUDA C++ and cooperative groups call the place of a block and of a thread."""
+"""The names that CUDA C++ and cooperative groups have for the place of a block and of a thread."""
 _HEADER = re.compile(
     r"//[ \t]*launch[ \t]*:(.*(?:\n[ \t]*//(?![ \t]*launch[ \t]*:).*)*)|/\*[\s*]*launch[ \t]*:((?:[^*]|\*(?!/))*)\*/",
     re.IGNORECASE,

@@ -63,7 +63,7 @@ STEPS_NOT_COUNTED = _group("steps not counted")
 """The steps of 23 with tiles in shared memory, and a loop whose passes the compiler cannot count."""
 
 STEPS_TESTED = _group("steps tested")
-"""What the steps of 23 are compared with: fair pairs with and without shared memory, and as many blocks on an SM."""
+"""The kernels that 23's steps are compared with: pairs with and without shared memory, and as many blocks on an SM."""
 
 (STEP_IN_FP64,) = _group("FP64")
 """The first step of 23 as its source first had it, a DGEMM."""

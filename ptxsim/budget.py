@@ -10,7 +10,7 @@ from .ptx import Program
 
 READS = re.compile(r"ld\.(?!param|const|local)")
 CHANGES = re.compile(r"st|atom|red|bar|mbarrier|call|ld\.(?:volatile|relaxed|acquire)")
-"""What changes memory, may let others do so, or reads it anew."""
+"""Instructions that change memory, may let other threads change it, or read it again."""
 
 
 class Budget:

@@ -32,7 +32,7 @@ OPTIONS = ("-w", "--device-int128")
 """The options of NVRTC that let it take what nvcc takes, and leave out warnings, among which one overlooks errors."""
 
 NO_INSTANCE = re.compile(r"compute_\w+:\n__nv_name_map")
-"""How NVRTC's log begins where the source is right, and the name is not that of a function in it."""
+"""The beginning of NVRTC's log where the source is right but has no function of that name."""
 
 
 class Compiled(NamedTuple):

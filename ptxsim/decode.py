@@ -62,7 +62,7 @@ STRONG = re.compile(r"(?:ld|st)\.(?:volatile|(relaxed|acquire|release)\.(\w+))")
 SIGNAL = re.compile(
     r"mbarrier\.|membar\.|fence\.|(?:ld|st|atom|red)\S*\.(?:volatile|relaxed|acquire|release|acq_rel)\b"
 )
-"""What may order accesses, beside barriers."""
+"""Instructions that may order accesses, beside barriers."""
 
 MODULES = {
     "wmma.": tensor,

@@ -249,7 +249,7 @@ ALWAYS = (
     + ALGORITHMS
     + MATHS
 )
-"""What nvcc gives every source, included or not; it gives the integers of ``stdint`` too."""
+"""Headers that nvcc gives every source, included or not; it gives the integers of ``stdint`` too."""
 HEADERS = {
     "stdint": INTEGERS + "namespace std { " + re.sub(r"typedef [^;]*?(\w+);\n", r"using ::\1; ", INTEGERS) + "}\n",
     "float": FLOATS,

@@ -46,7 +46,7 @@ ORDERS = (
 """Orders of execution that a careless kernel does not expect."""
 
 TURNS = 4
-"""How many groups of warps run one after the other in another order."""
+"""The number of groups into which another order puts the warps; the groups run one after the other."""
 
 TOLERANCE = 1e-3
 """The difference, also relative, of floats that sums in another order are taken to explain."""
@@ -55,7 +55,7 @@ PYTHON = {bool: "biuf", int: "iuf", float: "f"}
 """The kinds of NumPy's types that Python's numbers may become."""
 
 MEMBERS = {bool: np.bool_, int: np.int32, float: np.float32}
-"""What Python's numbers become as members of a struct."""
+"""The types that Python's numbers get as members of a struct."""
 
 Extent = int | tuple[int, ...]
 """The extent of a block or a grid: a whole number, or up to three of them, x first."""
@@ -382,7 +382,7 @@ class Machine:
 
     @property
     def notes(self) -> list[str]:
-        """What threads have done that is no fault, in words, once for each source line."""
+        """Remarks on things that threads did and that are no faults, once for each source line."""
         return list(self.execution.notes.values())
 
     @property

@@ -271,7 +271,7 @@ class SharedMemory:
         self.told: Callable[[str, int, int], str] = lambda did, granule, stamp: ""
         """A function of "wrote" or "read", a granule and its stamp that returns words for the line where that was."""
         self.notes: list[Violation] = []
-        """What present stores do that is no fault: each names its lane of the batch."""
+        """Remarks on the present stores that are no faults; each names its lane of the batch."""
 
     def load(
         self,

@@ -25,7 +25,7 @@ WAITS = {
     "dispatch": "dispatch",
     "another warp was chosen": "ready, another warp was chosen",
 }
-"""What a warp of kernels 09 to 11 spends most of its time on, as `profiles.STALLS` and as a page names it."""
+"""The states in which warps of kernels 09 to 11 spend most of their time: `profiles.STALLS`' names, and the page's."""
 
 
 def milliseconds(cycles: float) -> float:

@@ -22,7 +22,7 @@ SHOWN = (
 """Cards and rungs whose two shares the page compares."""
 
 WARP_TILE = "warptiling_sgemm_kernel<128, 128, 8, 64, 32, 8>"
-"""What junstar92's list of sizes calls his warp tile."""
+"""The name that junstar92's list of sizes has for his warp tile."""
 
 
 def both() -> dict[tuple[str, int], tuple[Point, Point]]:

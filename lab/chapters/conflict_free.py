@@ -22,7 +22,7 @@ from ..variants import find_variant
 from . import account
 
 PADDINGS = ("", "not swizzled", "padded by 4", "padded by 1")
-"""What is done to the tile of A in 08: swizzled as it is, or one of these changes instead."""
+"""The layouts of the tile of A in 08: swizzled as it is, or changed in one of these ways instead."""
 BEFORE = find("07").variant(**find("08").parameters)
 """07 with the template arguments of 08."""
 LEFT, TOP, HEIGHT, BANKS = 64, 58, 26, 32

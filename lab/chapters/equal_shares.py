@@ -30,7 +30,7 @@ from ..variants import ANY_SHAPE
 KERNEL, BEFORE = find("22_any_shape"), find("20_persistent")
 ALONE, OVERLAP, OWN_NUMBER, WHOLE = ANY_SHAPE
 EACH = (BEFORE, *ANY_SHAPE, KERNEL)
-"""What was timed at the examples: 20, 22 alone, also without a part of what it does, and 22 as it is called."""
+"""The launches timed at the examples: 20; 22 alone, whole and with a part left out; and 22 as it is called."""
 SHORT = find("22", BITS=16)
 """22 with a C of 16 bits."""
 H200, RANDOM = (RESULTS / "h200" / f"{name}.json" for name in ("any_shape", "random_22"))
@@ -43,7 +43,7 @@ LONG = (256, 256, 16384)
 SHALLOW = (1481, 3393, 16)
 """A product of a short K."""
 KINDS = "large", "small", "thin or short", "unaligned rows"
-"""What the chart and the table tell apart."""
+"""The groups of products that the chart and the table tell apart."""
 
 
 def pieces(cluster: int, clusters: int, shared: int, tiles: int, steps: int) -> Iterator[tuple[int, int, int]]:

@@ -117,7 +117,7 @@ MOMENTS = (
     ("", "empty[0]: phase over", "<", "8 warps let go", "empty[0]: phase over"),
     ("announces and asks again", "full[0], phase 1: lacks 49,152 bytes", "", "", "full[0], phase 1: lacks 1 arrival"),
 )
-"""What happens to stage 0 in blocks 36 and 37, and what a barrier of each says then; and which acts on the other."""
+"""The events of stage 0 in blocks 36 and 37, the state of each block's barrier then, and which acts on the other."""
 
 
 def time_line() -> Figure:

@@ -25,12 +25,12 @@ NAMES = {"burst": "burst", "in turns": "in turns", "lasting": "alone"}
 RECORDINGS = copy_engine.TWICE[::-1]
 """Two recordings of one plan, the earlier one first."""
 PLACES = {"20, timed first": KERNEL, "20's code, timed fourth": persistent.STEPS[2], "19, timed tenth": find("19")}
-"""What the page compares of these recordings, by its place in a process."""
+"""The runs of these recordings that the page compares, by their place in a process."""
 BANDS = (
     ("ms of a launch", (1.4, 1.6, 1.8, 2, 2.2, 2.4)),
     ("W, by NVML", (100, 400, 700, 1000)),
 )
-"""What the picture shows of a run, from top to bottom, and the ticks of each: all that was seen is within them."""
+"""The bands of the picture, from top to bottom, and the ticks of each: every value seen lies within them."""
 
 
 def both(size: int, protocol: str, inputs: str = "normal") -> np.ndarray:

@@ -29,7 +29,7 @@ NAMES = (
     "innermost loop written out",
     "up to 255 registers for a thread",
 )
-"""What the chapter calls each of `STEPS`."""
+"""The chapter's names for `STEPS`."""
 
 TWO_AT_FIRST, FOUR_NARROW, SHALLOW, _, ONE, TWO, TWO_SHARED, HELD, WIDE, WIDE_FREE = STEPS_TESTED
 PAIRS = {"one k": (ONE, STEPS[3]), "two k": (TWO, TWO_SHARED), "four k, 16-byte loads": (WIDE, STEPS[5])}

@@ -29,7 +29,7 @@ STATES = {
     HELD: ("queue to L1 full", "queue to shared memory full", "dispatch"),
     "issues, or waits for arithmetic": ("issued", "fixed latency"),
 }
-"""What a warp does in a cycle, in the page's words, and which of `profiles.STALLS` it stands for."""
+"""The page's names for the states of a warp in a cycle, and those of `profiles.STALLS` that each stands for."""
 
 
 def profile(number: str, blocks: int) -> dict[str, int | float]:

@@ -44,7 +44,7 @@ HELD = {
     ),
     "B, wgmma": ("register", _b21[1], _b21[0] % 8 // 4 * 4 + _b21[0] // 2 % 2 * 16 + _b21[0] % 2 * 2 + _b21[0] // 8),
 }
-"""What two of a lane's elements share, by its number, and the rows and columns of each lane's elements."""
+"""Whether a lane's elements are counted by register or by fragment, and the row and column of each lane's elements."""
 
 
 def fragment(run: Run, array: str = "A", kind: str = "load", warp: int = 0) -> Figure:

@@ -62,7 +62,7 @@ MOVES = {
     "fetch A": ("{a column} {a row}",),
     "fetch B": ("{b column} {b row}",),
 }
-"""How far to move a thread's share, which has the shape of other threads': names of numbers that are looked up."""
+"""The names of the numbers that say how far a thread's share is moved from thread 0's, which has the same shape."""
 NO_MOVES: Mapping[str, tuple[str, ...]] = dict.fromkeys(MOVES, ())
 
 

@@ -36,7 +36,7 @@ END = f"""    if (threadIdx.x == 0 && blockIdx.x == 0) {{
     }}
 """
 SECONDS, TOGETHER = 1.6, 20
-"""How long a kernel runs, and the launches of which the last one's counts are read."""
+"""The time for which a kernel runs, and the number of launches; the counts of the last one are read."""
 
 
 @dataclass(frozen=True, kw_only=True)

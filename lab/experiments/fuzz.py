@@ -28,12 +28,12 @@ from ..records.files import Recording, identity
 
 PROBLEMS = 2000
 GETS = dict.fromkeys(CATALOGUE, PROBLEMS) | {autotuned.KERNEL: 5 * PROBLEMS}
-"""How many problems a kernel of the catalogue gets, 13 more for its many settings; a variant gets a tenth."""
+"""The number of problems for a kernel of the catalogue; 13 gets more for its many settings, a variant a tenth."""
 SEED = 2026
 POOL = 1 << 22  # normal numbers
 SHOWN = 10  # failures per kernel
 KINDS = {"tiny": 10, "edges": 30, "tiles": 20, "fours": 15, "primes": 8, "skinny": 10, "medium": 7}
-"""How extents are drawn, and how often."""
+"""The ways in which extents are drawn, and how often each is used."""
 SCALARS = ((1.0, 0.0), (1.0, 1.0), (-1.5, 0.75), (0.0, 2.0), (0.0, 0.0), (1.0, -1.0), (-1.0, 0.0))
 VALUES = (float("inf"), float("-inf"), float("nan"), 0.0, -0.0, 1e-30, 1e38)
 """Special values. Subnormals are not among them, as CuPy takes them for 0 when it converts float32 to float64;

@@ -10,7 +10,7 @@ from . import anatomy, sanitizer, wavefronts
 from .recordings import RECORDINGS
 
 LAUNCH = {"anatomy": anatomy.launch, "sanitizer": sanitizer.launch, "wavefronts": wavefronts.launch}
-"""How the items of a recording are launched, where that is not `nsight.launch`."""
+"""The functions that launch the items of a recording, where that is not `nsight.launch`."""
 
 
 def main(name: str, *places: str) -> None:

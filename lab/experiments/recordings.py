@@ -57,7 +57,7 @@ four blocks on each of 132 SMs."""
 SAMPLING: dict[str, Any] = {"samples": 15, "least_samples": 7, "seconds": 0.25, "warm_s": (0.05, 0.1)}
 IN_THREE: dict[str, Any] = {"samples": 11, "least_samples": 5, "seconds": 0.12, "warm_s": (0.05, 0.1)}
 IN_SHORT: dict[str, Any] = {"samples": 7, "least_samples": 5, "seconds": 0.08, "warm_s": (0.02, 0.04)}
-"""How times are sampled: by one process, by three processes together, and where there are many sizes.
+"""The ways to sample times: by one process, by three processes together, and where there are many sizes.
 
 The GPU is busy all the time, so its clocks stay settled once they have settled at the start of the process.
 """

@@ -114,13 +114,13 @@ def lasted(kernel: Kernel) -> tuple[float, float] | None:
 
 ROUTINES = {routine.types.name: routine for routine in (cublas.sgemm, cublas.gemm_ex)}
 SECONDS, BATCH_MS = 4.0, 10.0
-"""How long a lasting run takes, and the least device time of a sample of it."""
+"""The time that a lasting run takes, and the least device time of a sample of it."""
 BURSTS, CHUNKS = 2, 8
 """Bursts of a kernel, and samples in each."""
 REST = 0.2
 """Seconds without work before each burst, and before a lasting run."""
 SAMPLING: dict[str, Any] = {"samples": 15, "least_samples": 7, "seconds": 0.2, "warm_s": [0.25, 0.3]}
-"""How a kernel and cuBLAS are sampled in turns."""
+"""Limits of the samples of a kernel and cuBLAS that take turns."""
 INPUTS = {
     "normal": lambda normal: normal,
     "few bits": lambda normal: normal * (2**21 + 1) - (normal * (2**21 + 1) - normal),

@@ -390,7 +390,7 @@ def _with_traffic(us: float, shape: tuple[int, int, int]) -> float:
 
 
 PAD = Kernel("pad", "rows that begin at multiples of 16 bytes", {"THREADS": 256}, (9, 0))
-"""What copies rows that begin elsewhere, before 22 is launched."""
+"""The kernel that copies rows TMA cannot fetch, before 22 is launched."""
 ADD = Kernel(
     "add_parts",
     "the parts of sums that 22 cuts",
@@ -398,7 +398,7 @@ ADD = Kernel(
     (9, 0),
     types=FP16,
 )
-"""What adds the parts of sums, after 22."""
+"""The kernel that adds the parts of sums, after 22."""
 MANY = 8
 """Threads that share a sum of `ADD`, if each has two parts of it at least."""
 
