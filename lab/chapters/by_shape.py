@@ -387,7 +387,7 @@ def figures() -> dict[str, str]:
         "random behind better": str(lost[1]),
         "hard": f"{lost[0]} of {len(kind)}",
         "hard median": f"{np.median([p.percent_of_searched for p in kind]):.0f}%",
-        "others alone": str(sum(found()[p.size].expected_ms > p.ms * p.percent_of_searched / 100 for p in others)),
+        "others alone": str(sum(found()[p.size].expected_ms > p.opponent_ms for p in others)),
         "others lost": str(lost[2]),
         "pace": f"{large:,.0f} µs for {steps:,.0f} steps on each SM, {large / steps:.2f} µs each",
         "of several": f"{autotuned.SETTINGS[SMALL][0]:.3f}",

@@ -162,7 +162,7 @@ def in_turns() -> Table:
 
 def opponents(size: Size, recording: str | Path = "any_shape") -> list[float]:
     """Return the µs of the better opponent beside each of `EACH`, from least to most."""
-    return sorted(10 * each.ms * each.percent_of_searched for each in (points(of, recording)[size] for of in EACH))
+    return sorted(1e3 * each.opponent_ms for each in (points(of, recording)[size] for of in EACH))
 
 
 def measured() -> Table:
@@ -239,7 +239,7 @@ def shuffled() -> Table:
 
 def better(size: Size, recording: str | Path = "any_shape") -> float:
     """Return the ms of the better opponent."""
-    return points(recording=recording)[size].ms * points(recording=recording)[size].percent_of_searched / 100
+    return points(recording=recording)[size].opponent_ms
 
 
 def summary() -> Table:
@@ -354,7 +354,7 @@ def figures() -> dict[str, str]:
             for name, ms in {
                 "deep": alone[LONG].ms,
                 "deep before": before[LONG].ms,
-                "deep better": alone[LONG].ms * alone[LONG].percent_of_searched / 100,
+                "deep better": alone[LONG].opponent_ms,
                 "small": alone[quick[0]].ms,
                 "cublas 4095": own[n4095].cublas_ms,
                 "cublas 4096": own[n4096].cublas_ms,

@@ -94,7 +94,7 @@ def by_size(record: Record, of_cublas: bool = False) -> Figure:
         raise ArgumentError("record", f"{len(sizes)} sizes", "two or more, to draw a line")
     series: dict[str, list[tuple[float, float, float, float]]] = {}
     for point in sorted(record.points, key=lambda p: (p.kernel, _extent(p))):
-        shares = [100 * point.cublas_ms / getattr(point, name) for name in TIMES]
+        shares = [point.percent_of_cublas * point.ms / getattr(point, name) for name in TIMES]
         rates = shares if of_cublas else speeds_of(point)
         series.setdefault(_name(point, record), []).append((_extent(point), *rates))
     if of_cublas:

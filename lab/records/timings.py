@@ -145,14 +145,29 @@ class Point(Sized):
 
     @property
     def percent_of_cublas(self) -> float:
-        """Speed as a percentage of cuBLAS's: the ratio of the medians."""
-        return 100 * self.cublas_ms / self.ms
+        """Speed as a percentage of cuBLAS's: the median over pairs of samples, one taken right after the other.
+
+        A pair shares a clock, whatever a power limit does between pairs. Where a recording did not keep its samples,
+        it is the ratio of the medians.
+        """
+        return self._percent_of("cublas", self.cublas_ms)
 
     @property
     def percent_of_searched(self) -> float:
         """The same, against the quicker one of cuBLAS and cuBLASLt's best algorithm, if that was searched for."""
-        best = min(self.cublas_ms, self.searched.ms) if self.searched else self.cublas_ms
-        return 100 * best / self.ms
+        if not self.searched:
+            return self.percent_of_cublas
+        return min(self.percent_of_cublas, self._percent_of("searched", self.searched.ms))
+
+    @property
+    def opponent_ms(self) -> float:
+        """The median time of the quicker one of cuBLAS and cuBLASLt's best algorithm, if that was searched for."""
+        return min(self.cublas_ms, self.searched.ms) if self.searched else self.cublas_ms
+
+    def _percent_of(self, who: str, ms: float) -> float:
+        pairs = [(getattr(each, who).ms, each.own.ms) for each in self.processes]
+        ratios = [other / own for theirs, ours in pairs for other, own in zip(theirs, ours, strict=True)]
+        return 100 * (statistics.median(ratios) if ratios else ms / self.ms)
 
     @property
     def medians(self) -> list[float]:

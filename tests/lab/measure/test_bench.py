@@ -296,7 +296,8 @@ def test_the_second_opponent_is_kept_beside_the_first():
     assert of.settings["cublaslt"] == {"requested": 64, "workspace_bytes": 2**25}
     assert without.searched is None and without.percent_of_searched == without.percent_of_cublas == 100
     assert (point.searched.algorithm, point.searched.tried, point.searched.ms) == ("algorithm 1", 12, 0.5)
-    assert (point.ms, point.percent_of_cublas, point.percent_of_searched) == (2.0, 50, 25)
+    assert (point.ms, point.percent_of_cublas, point.opponent_ms) == (2.0, 50, 0.5)
+    assert point.percent_of_searched == pytest.approx(100 * 0.5 / 1.9), "the middle one of three pairs"
     twice = point.joined(point)
     assert twice.searched.tried == 12 and len(twice.processes) == 2 and twice.samples == 6
 

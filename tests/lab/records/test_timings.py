@@ -69,6 +69,17 @@ def test_rates_follow_the_formulas():
     assert POINT.percent_of_cublas == pytest.approx(25)
 
 
+def test_a_clock_that_falls_between_samples_changes_no_percentage():
+    """Both are as fast in every pair, but cuBLAS's median lies in the slow half and the kernel's in the fast one."""
+    nothing = [None] * 4
+    fast, slow = (
+        Process(Samples(own, nothing, nothing), Samples(theirs, nothing, nothing))
+        for own, theirs in (([1.0, 1.0, 1.0, 1.4], [1.0, 1.0, 1.0, 2.0]), ([2.0] * 4, [2.0] * 4))
+    )
+    point = dataclasses.replace(in_processes(1.0), ms=1.0, cublas_ms=2.0, processes=[fast, slow])
+    assert (point.percent_of_cublas, point.percent_of_searched, point.opponent_ms) == (100, 100, 2.0)
+
+
 def test_a_record_survives_the_round_trip(tmp_path):
     path = tmp_path / "new" / "folder" / "ladder.json"
     before = record(POINT, dataclasses.replace(POINT, M=1, ms=1e-3), in_processes(1.0, 1.25), complete=False)
