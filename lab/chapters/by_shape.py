@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from functools import lru_cache
-from itertools import pairwise
 from statistics import geometric_mean
 
 import numpy as np
@@ -17,7 +16,7 @@ from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
 from ..draw import Figure, lines
-from ..experiments import anatomy, sustained, tune
+from ..experiments import anatomy, profiles, sustained, tune
 from ..experiments.ceilings import card
 from ..model.resources import resources
 from ..model.sass import SassInstruction, hot_loop, operands, read_anew, sass
@@ -25,6 +24,7 @@ from ..records.shapes import SHAPES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
 from ..variants import find_variant
+from . import register_banks
 from .by_size import SIZES
 
 RUNG = find("13_autotuned")
@@ -38,19 +38,19 @@ LARGE = next(iter(autotuned.SETTINGS))
 SHARED, MANY = (32, 128, 16, 16, 64, 4, 8, 2, 4, 4, 2, 1), (64, 128, 8, 32, 64, 8, 8, 1, 4, 4, 3, 1)
 """Settings that the search timed in whole tiles and in shares: at 640, and at 1408."""
 UNDONE = {
-    "nothing": ("", {}),
-    "1. fragments one k ahead": ("fragments of this k", {}),
-    "2. the barrier before the last FFMAs: now behind them, and read(0) behind it": ("barrier between steps", {}),
-    "3. the remainder first: now a branch chooses": ("remainder last, in a branch of its own", {}),
-    "3. the remainder first: now every copy asks": ("remainder last", {}),
-    "4. the order of the sums": ("columns in order", {}),
-    "the if before a thread's six copies: now each copy has its own": ("copies turned off one by one", {}),
-    "four buffers: now three": ("", {"STAGES": 3}),
-    "a thread's 8 × 16 sums: now 16 × 8": ("", {"TM": 16, "TN": 8}),
-    "1 to 4 (a branch chooses)": ("all four as in 12", {}),
-    "1 to 4, three buffers, 16 × 8 sums": ("all four as in 12", {"STAGES": 3, "TM": 16, "TN": 8}),
+    "none: 13 as it is": ("", {}),
+    "1 undone: a k's fragments are read when it begins": ("fragments of this k", {}),
+    "2 undone: wait, barrier and read 0 between steps": ("barrier between steps", {}),
+    "3 undone: remainder last, whole steps in a branch of their own": ("remainder last, in a branch of its own", {}),
+    "3 undone: remainder last, every copy asks": ("remainder last", {}),
+    "4 undone: sums stored in order": ("columns in order", {}),
+    "1 to 4 undone (3 in a branch)": ("all four as in 12", {}),
+    "1 to 4 undone, and 12's three buffers and 16 × 8 sums": ("all four as in 12", {"STAGES": 3, "TM": 16, "TN": 8}),
+    "three buffers, copies two steps ahead": ("", {"STAGES": 3}),
+    "a thread's sums 16 × 8, not 8 × 16": ("", {"TM": 16, "TN": 8}),
+    "an if for each of a thread's six copies, not one for all": ("copies turned off one by one", {}),
 }
-"""Variants of 13 by what is undone in them: their labels and parameters."""
+"""Variants of 13 by what is edited in them: their labels and parameters."""
 LONG = 0.02
 """The ms from which a random product counts as long."""
 
@@ -202,26 +202,22 @@ def ranges() -> Table:
     )
 
 
-def covers(kernel: Kernel | str) -> list[int]:
-    """Return the FFMAs between each read of fragments and its first use, in the hot loop, the fewest first."""
-    return sorted(between(hot_loop(sass(kernel))))
-
-
-def gap(kernel: Kernel | str) -> int:
-    """Return the most instructions in a row without an FFMA, in the hot loop."""
+def behind_barrier(kernel: Kernel | str, reads: int = 6) -> list[str]:
+    """Return the hot loop's barrier and the reads behind it, with the FFMAs before each and until its first use."""
     loop = hot_loop(sass(kernel))
-    at = [at for at, of in enumerate(loop) if of.opcode == "FFMA"]
-    return max(after - before for before, after in pairwise([*at, at[0] + len(loop)])) - 1
-
-
-def between(loop: list[SassInstruction]) -> list[int]:
-    """Return the same in the order of the reads."""
-    return [
-        next(n for n, of in enumerate(operands(loop[at:] + loop[:at])) if {*of.sources} & {*range(first, first + 4)})
-        for at, read in enumerate(loop)
-        if read.opcode == "LDS.128"
-        for first in [int(read.text.split(" R")[1].split(",")[0])]
+    at = next(at for at, of in enumerate(loop) if "BAR.SYNC" in of.text)
+    rows = [
+        f"after {len(operands(loop[:n])):4} FFMAs  {loop[n].text:27}  first used {until(loop[n:] + loop[:n])} later"
+        for n in (*range(at, len(loop)), *range(at))
+        if loop[n].opcode == "LDS.128"
     ]
+    return [f"after {len(operands(loop[:at])):4} FFMAs  {loop[at].text}", *rows[:reads]]
+
+
+def until(loop: list[SassInstruction]) -> int:
+    """Return the FFMAs between a read, which a loop begins with, and the first use of one of its four words."""
+    first = int(loop[0].text.split(" R")[1].split(",")[0])
+    return next(n for n, of in enumerate(operands(loop)) if {*of.sources} & {*range(first, first + 4)})
 
 
 @lru_cache
@@ -232,21 +228,42 @@ def undone() -> dict[str, tuple[Kernel, Point]]:
 
 
 def loops() -> Table:
-    """Return the times of these variants, and what the compiler made of the loop of each."""
-    (_, first), *_ = undone().values()
-    way, cublas = found()[4096, 4096, 4096].expected, [at.cublas_ms for _, at in undone().values()]
-    used = [resources(of) for of, _ in undone().values()]
+    """Return the times of these variants, and 12's."""
+    times = {name: at.ms for name, (_, at) in undone().items()} | {
+        "kernel 12, which is no edit of 13": before()[4096, 4096, 4096].ms
+    }
+    first = next(iter(times.values()))
     return Table(
-        ("undone in 13", "ms", "longer", "reads used at once, of 48", "longest run without FFMA"),
-        [
-            (name, f"{at.ms:.3f}", f"{round(at.ms / first.ms - 1, 3):+.1%}", covers(of).count(0), gap(of))
-            for name, (of, at) in undone().items()
-        ],
-        f"M = N = K = 4096, {way.whole} whole tiles and {way.shares} shares, {card().name}",
-        f"Medians of one process each, cuBLAS {min(cublas):.3f} to {max(cublas):.3f} ms beside them. Machine code by "
-        f"NVRTC {recorded(RUNG, [4096], 'variants').provenance['nvrtc']}: at most {max(of.registers for of in used)} "
-        f"registers a thread, and {max(of.spill_store_bytes for of in used)} bytes spilled to memory.",
+        ("edit of 13", "ms", "longer"),
+        [(name, f"{ms:.3f}", f"{round(ms / first - 1, 3):+.1%}") for name, ms in times.items()],
+        f"M = N = K = 4096, {card().name} at 1,980 MHz",
+        "Medians of one process each, for 12 of three. Only the edit to 16 × 8 sums alone spills registers, 4 bytes.",
     )
+
+
+def beside_12() -> Table:
+    """Return what was profiled of 12 and 13 at 4096, and measured of their FFMAs."""
+    columns = [
+        (
+            f"{of['all'] / 1e6:,.0f}",
+            f"{of['issue slots used, %']:.1f}%",
+            f"{of[profiles.BETWEEN]:.2f}",
+            f"{of[profiles.DISPATCH]:.2f}",
+            f"{register_banks.measured('', kernel):.3f}",
+        )
+        for kernel, of in (
+            (find("12"), profiles.measured(find("12"))),
+            (RUNG, anatomy.of(RUNG, (4096,) * 3).main.counts),
+        )
+    ]
+    heads = (
+        "instructions, millions",
+        "issue slots used",
+        "cycles from a warp's instruction to its next",
+        "of these, dispatch",
+        "cycles of an FFMA, all of them alone",
+    )
+    return Table(("", "12", "13"), list(zip(heads, *columns, strict=True)), f"M = N = K = 4096, {card().name}")
 
 
 def tiles() -> Figure:
@@ -273,45 +290,33 @@ def squares() -> Figure:
 
 def loop_figures() -> dict[str, str]:
     """Return the figures in the sentences of the page on 13's loop, after checking what they say."""
-    kernels, times = zip(*undone().values(), strict=True)
-    costs, twelfth = [of.ms / times[0].ms - 1 for of in times], before()[4096, 4096, 4096].ms / times[0].ms - 1
-    made, barrier = [(covers(of), gap(of)) for of in kernels], hot_loop(sass(kernels[2]))
-    behind = next(at for at, of in enumerate(barrier) if "BAR.SYNC" in of.text)
-    none, two, more = (
-        [cost for cost, (reads, _) in zip(costs, made, strict=True) if reads.count(0) in group]
-        for group in ((0,), (2,), (6, 7, 8))
-    )
-    runs = [times[0].ms, sustained.of(RUNG, protocol="in turns").ms, found()[4096, 4096, 4096].expected_ms]
+    kernels, points = zip(*undone().values(), strict=True)
+    whole, costs = (4096,) * 3, [at.ms / points[0].ms - 1 for at in points]
+    others = [raced()[whole].ms, found()[whole].expected_ms, sustained.of(RUNG, protocol="in turns").ms]
     kept, undo = (
         [{register % 2 for register in each} for each in read_anew(operands(hot_loop(sass(of)))) if len(each) == 2]
         for of in (kernels[0], kernels[5])
     )
     assert (
-        len(operands(hot_loop(sass(RUNG)))) == 1024 > len(kept) > 950
-        and max(runs) / min(runs) - 1 < 0.001
-        and {len(reads) for reads, _ in made} == {48}
-        and between(barrier[behind:] + barrier[:behind])[:3] == [0, 0, 4]
-        and [made[at][0].count(0) for at in (1, 2)] == [6, 8]
-        and covers("12")[:4] == [0, 0, 4, 29]
-        and len(none + two + more) == len(costs)
-        and max(none + two) < min(more)
-        and costs[-2] > twelfth + 0.05
-        and abs(costs[-1] - costs[-2]) < 0.005
-        and 0.02 < costs[5] < 0.03
-        and abs(costs[7]) < 0.005
+        {mhz for at in (*points, before()[whole]) for each in at.processes for mhz in each.own.sm_mhz} == {1980}
+        and [at.times for at in (*points, before()[whole])] == [1] * len(points) + [3]
+        and [resources(of).spill_store_bytes for of in kernels] == [0] * 9 + [4, 0]
+        and max(*others, points[0].ms) / min(*others, points[0].ms) - 1 < 0.001
+        and costs[7] > before()[whole].ms / points[0].ms - 1 + 0.05
+        and abs(costs[8]) < 0.002 < 0.02 < min(costs[1:8])
+        and len(operands(hot_loop(sass(RUNG)))) == 1024
+        and kept.count({0, 1}) > 0.98 * len(kept) > 900
+        and undo.count({0, 1}) < len(undo) / 2
+        and 0.99 < register_banks.measured("one kept, one of each bank") < 1.01
+        and 1.99 < register_banks.measured("one kept, two of one bank") < 2.01
     )
     return {
-        "every": f"{costs[-2]:.1%}",
-        "twelve": f"{twelfth:.1%}",
-        "covered": str(made[0][0][0]),
-        "ahead": f"{costs[1]:.1%}",
-        "kept": str(len(kept)),
-        "one bank": str(sum(len(banks) == 1 for banks in undo)),
-        "one bank in 13": str(sum(len(banks) == 1 for banks in kept)),
-        "within": f"{max(runs) / min(runs) - 1:.2%}",
-        "barrier": f"{costs[2]:.1%}",
-        "order": f"{costs[5]:.1%}",
-        "more at once": f"{min(more):.1%}",
+        "card": card().name,
+        "three": f"{costs[8]:.1%}",
+        "again": f"{min(others):.3f} to {max(others):.3f} ms",
+        "lasting": f"{sustained.of(RUNG).ms:.3f} ms",
+        "lasting mhz": f"{sustained.of(RUNG).sm_mhz:,} MHz",
+        "copies": f"{costs[10]:.1%}",
     }
 
 
