@@ -31,8 +31,12 @@ NAMES = (
 )
 """The chapter's names for `STEPS`."""
 
-_, _, SHALLOW, SEVEN_HELD, ONE, TWO, TWO_SHARED, _, WIDE, WIDE_FREE = STEPS_TESTED
-PAIRS = {"one k": (ONE, STEPS[3]), "two k": (TWO, TWO_SHARED)}
+ALPHA_TWO, ALPHA_FOUR, SHALLOW, SEVEN_HELD, ONE, TWO, TWO_SHARED, WIDE_SHARED, WIDE, WIDE_FREE = STEPS_TESTED
+PAIRS = {
+    "one k": (ONE, STEPS[3]),
+    "two k": (TWO, TWO_SHARED),
+    "four k, 16 bytes by one load": (WIDE_FREE, WIDE_SHARED),
+}
 """Fair pairs, kernels without and with shared memory, by how many k a pass of the loop has."""
 
 L1, PIPE, SLOTS = "L1 and shared memory used, %", "FMA pipes used, %", "issue slots used, %"
@@ -61,14 +65,26 @@ def gain(before: Kernel, after: Kernel, size: tuple[int, int, int] = WHOLE) -> f
     return timed(after, size).tflops / timed(before, size).tflops - 1
 
 
+def instructions(kernel: Kernel) -> float:
+    """Return a warp's instructions for each k in the loop that multiplies."""
+    loop = Counter(each.opcode.partition(".")[0] for each in hot_loop(sass(kernel)))
+    return loop.total() * BASE.parameters["TM"] * BASE.parameters["TN"] / loop["FFMA"]
+
+
 def pairs() -> Table:
-    """Return the speeds of `PAIRS` in whole waves, with the gains."""
+    """Return blocks, instructions for each k, and speeds in whole waves of `PAIRS`, with the gains."""
     rows = [
-        (name, *(f"{timed(kernel).tflops:.1f}" for kernel in pair), f"{gain(*pair):+.0%}")
+        (
+            name,
+            blocks(pair[0]),
+            " → ".join(f"{instructions(kernel):.0f}" for kernel in pair),
+            " → ".join(f"{timed(kernel).tflops:.1f}" for kernel in pair),
+            f"{gain(*pair):+.0%}",
+        )
         for name, pair in PAIRS.items()
     ]
-    columns = ("in a pass of the loop", "TFLOP/s without shared memory", "with", "gain")
-    return Table(columns, rows, f"{load(H200).made}: 3168 rows")
+    columns = ("in a pass of the loop", "blocks on an SM", "instructions for each k", "TFLOP/s", "gain")
+    return Table(columns, rows, f"{load(H200).made}: 3168 rows; → with shared memory")
 
 
 def profile() -> Table:
@@ -134,11 +150,16 @@ def figures() -> dict[str, str]:
     assert resources(SHALLOW).shared_bytes == 66 * 1024 == resources(STEPS[2]).shared_bytes
     # Speeds, in whole waves unless the size is given, and what of them is noise.
     noise, points = 0.03, [timed(kernel, size) for kernel in (*STEPS, *STEPS_TESTED) for size in both]
-    again = timed(BASE, SQUARE).ms / recorded(BASE, [SQUARE], str(cards.folder("h200") / "others.json")).points[0].ms
+    medians = recorded(BASE, [SQUARE], str(cards.folder("h200") / "others.json")).points[0].medians
+    h100 = [of.ms for of in recorded(STEPS[:2], [SQUARE], str(cards.folder("h100") / "steps.json")).points]
+    multiplied = loop["FMUL"] * SQUARE[0] ** 3 / 32 / sums / (profile["all"] - tiled["all"])
     gains = [[gain(*pair, size) for size in both] for pair in pairwise(STEPS)]
     assert recorded(LADDER[9], SQUARE[0], LADDERS).points[0].ms < 0.7 * timed(STEPS[7], SQUARE).ms  # the road ends
-    assert gain(ONE, STEPS[3]) > 0.19 and max(abs(gain(TWO, TWO_SHARED)), gain(STEPS[3], TWO_SHARED), again - 1) < noise
+    assert gain(ONE, STEPS[3]) > 0.19 and max(abs(gain(TWO, TWO_SHARED)), gain(STEPS[3], TWO_SHARED)) < noise
     assert [at for at, each in enumerate(gains, 1) if max(map(abs, each)) < noise] == [2, 6, 7]
+    assert 0.99 < max(medians) / min(medians) - noise < 1.001 and abs(h100[1] / h100[0] - 1) < 0.005
+    assert gain(WIDE_FREE, WIDE_SHARED) < -0.13 and blocks(WIDE_SHARED) == 3 and gain(BASE, ALPHA_FOUR) < 0
+    assert not resources(WIDE_SHARED).spill_store_bytes and instructions(TWO_SHARED) < 0.75 * instructions(TWO)
     assert gain(STEPS[2], SHALLOW) < -0.15 < 0.05 < gain(WIDE, WIDE_FREE) and gain(WIDE, WIDE_FREE, SQUARE) < -0.03
     fastest = (WIDE_FREE, STEPS[7])  # without shared memory and with it
     for point in points:
@@ -160,13 +181,15 @@ def figures() -> dict[str, str]:
         "gain 1": f"{gains[0][0]:.0%}",
         "gain 1 at 4096": f"{gains[0][1]:.0%}",
         "noise": f"{noise:.0%}",
-        "again": f"{again - 1:.0%}",
+        "apart": f"{max(medians) / min(medians) - 1:.1%}",
+        "alpha": f"{multiplied:.0%}",
+        "pair four": f"{-gain(WIDE_FREE, WIDE_SHARED):.0%}",
+        "two fewer": f"{1 - instructions(TWO_SHARED) / instructions(TWO):.0%}",
+        "two with alpha": f"{gain(BASE, ALPHA_TWO):.0%}",
+        "four with alpha": f"{-gain(BASE, ALPHA_FOUR):.0%}",
+        "ladder": f"{recorded(LADDER[9], SQUARE[0], LADDERS).points[0].percent_of_cublas:.0f}%",
         "pair one": f"{gain(ONE, STEPS[3]):.0%}",
-        "second k": f"{gain(ONE, TWO):.0%}",
-        **{
-            f"square {on}": f"{max(of.percent_of_cublas for of in points[1::2] if of.parameters['SHARED'] == on):.0f}%"
-            for on in (0, 1)
-        },
+        **{f"square {on}": f"{timed(kernel, SQUARE).percent_of_cublas:.0f}%" for on, kernel in enumerate(fastest)},
         "spilled": str(resources(WIDE).spill_store_bytes),
         "held 7": f"{-gain(STEPS[7], SEVEN_HELD):.0%}",
         "loss 8": f"{-gains[7][0]:.0%}",
