@@ -2,9 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from statistics import geometric_mean
 
@@ -31,15 +31,13 @@ KERNEL, BEFORE = find("22_any_shape"), find("20_persistent")
 ALONE, OVERLAP, OWN_NUMBER, WHOLE = ANY_SHAPE
 EACH = (BEFORE, *ANY_SHAPE, KERNEL)
 """The launches timed at the examples: 20; 22 alone, whole and with a part left out; and 22 as it is called."""
-SHORT = find("22", BITS=16)
-"""22 with a C of 16 bits."""
 H200, RANDOM = (RESULTS / "h200" / f"{name}.json" for name in ("any_shape", "random_22"))
-LOW = 90
-"""The percentage of the better opponent's speed under which a product counts as lost."""
 SMALL = 128
 """Rows or columns of C below which a product is thin, and the longest K that is short."""
 LONG = (256, 256, 16384)
 """The product whose divisions the chapter compares."""
+UNEVEN = (792, 1432, 8624)
+"""A product whose tiles have parts of two clusters or three."""
 SHALLOW = (1481, 3393, 16)
 """A product of a short K."""
 KINDS = "large", "small", "thin or short", "unaligned rows"
@@ -94,9 +92,11 @@ def searched() -> dict[Size, tune.Tuned]:
     return {point.size: point for point in found if point.digest == KERNEL.digest}
 
 
-def is_cut(of: tune.Tuned) -> bool:
-    """Whether the search's fastest way cuts sums of tiles; of one step none is cut."""
-    return len(of.best.setting) == len(any_shape.PARAMETERS) and of.best.whole > 0 and of.K > any_shape.BK
+def fastest(of: tune.Tuned) -> str:
+    """Return the kind of the search's fastest way; a sum of one step is not cut."""
+    BM, BN, _, WM, *more = of.best.setting
+    whole = "two teams" if WM > 16 else "smaller" if BM * BN < 128 * 128 else "one team"
+    return "deep" if len(more) == 4 else "shares" if of.best.whole and of.K > any_shape.BK else whole
 
 
 def divided(blocks: int, parts: int) -> Way:
@@ -111,17 +111,27 @@ def finals(size: Size = LONG) -> dict[Way, float]:
 
 
 def parted() -> Table:
-    """Return the ways to do `LONG` that were timed in turns with cuBLAS: without shares, and what the search found."""
+    """Return the ways to do `LONG` that the search timed in turns with cuBLAS; the one without shares is `DEEP`'s."""
     rows = []
-    for way, us in {divided(4, 1): 1e3 * points(WHOLE)[LONG].ms, **finals()}.items():
-        if len(way.setting) != len(any_shape.PARAMETERS):  # `DEEP`, which cuts K in another way
-            continue
-        of, parts = dict(zip(any_shape.PARAMETERS, way.setting, strict=True)), way.shares // (way.whole or way.shares)
-        moved = 4 * LONG[0] * LONG[1] * parts / 1e6 if parts > 1 else 0
-        tile, clusters = f"{of['BM']} × {of['BN']}", f"{way.shares} of {of['CLUSTER']}"
-        rows.append((tile, clusters, parts, -(-256 // parts), f"{moved:.1f}", f"{us:.1f}"))
-    heads = "a block's tile", "clusters of blocks", "parts of a tile", "steps of a share", "MB of parts", "µs"
-    return Table(heads, rows, f"22 at {times_of(LONG)}, {ceilings.card().name}")
+    for way, us in finals().items():
+        of = dict(zip(any_shape.PARAMETERS, way.setting, strict=False))  # blocks of a cluster are `DEEP`'s SPLIT
+        tile, tiles = f"{of['BM']} × {of['BN']}", LONG[0] * LONG[1] // (of["BM"] * of["BN"])
+        parts, shares, name = (way.shares // way.whole, way.shares, "") if way.whole else (1, tiles, " (deep.cu)")
+        rows.append(
+            (
+                tile + name,
+                f"{shares} of {of['CLUSTER']}",
+                parts,
+                -(-256 // parts),
+                f"{4e-6 * LONG[0] * LONG[1] * parts * (parts > 1):.1f}",
+                f"{us:.1f}",
+            )
+        )
+    return Table(
+        ("a block's tile", "clusters of blocks", "parts of a tile", "steps of a cluster", "MB of parts", "µs"),
+        rows,
+        f"Ways to do {times_of(LONG)}, {ceilings.card().name}",
+    )
 
 
 @lru_cache
@@ -166,12 +176,11 @@ def opponents(size: Size, recording: str | Path = "any_shape") -> list[float]:
 
 
 def measured() -> Table:
-    """Return the times of 20, of 22 with whole tiles, alone and as called, beside the better opponent's in all runs."""
+    """Return the times of 20, of 22 alone and as called, beside the better opponent's in all runs."""
     rows = [
         (
             times_of(size),
-            1e3 * points(BEFORE)[size].ms,
-            1e3 * points(WHOLE)[size].ms,
+            1e3 * points(BEFORE)[size].ms if launched(size, BEFORE).kernel.name == BEFORE.name else None,
             1e3 * points(ALONE)[size].ms,
             called + f" ({name}.cu)" * (name != KERNEL.name),
             f"{least} to {most}",
@@ -181,10 +190,12 @@ def measured() -> Table:
         for called, least, most in [[f"{each:#.3g}".rstrip(".") for each in us]]
     ]
     return Table(
-        ("M×N×K", "20", "22 alone, no shares", "22 alone", "22 as called (now by)", "better opponent, six runs"),
+        ("M×N×K", "20", "22 alone", "22 as called (by)", "better opponent, six runs"),
         rows,
-        f"µs of a launch, {ceilings.card().name}; in the last two lines, 20 hands over to 16, and 22 copies A and B",
-        "wide.cu is for one or two rows.",
+        f"µs of a launch, {ceilings.card().name}; in the last two lines 22 copies A and B, which 20 can't fetch",
+        "wide.cu is for one or two rows. Where it or deep.cu is called, the model chose 22 alone's way. "
+        f"One in shares took {min(us for way, us in finals((64, 4096, 4096)).items() if way.whole):.1f}"
+        " at 64×4096×4096 in the search.",
     )
 
 
@@ -243,46 +254,66 @@ def better(size: Size, recording: str | Path = "any_shape") -> float:
 
 
 def summary() -> Table:
-    """Return 22's mean speed by `KINDS`, of random products and of shapes, and that of squares and layers."""
+    """Return 22's mean speed by `KINDS`, of random products and of shapes, and that of squares."""
     sources = (points(recording=RANDOM), RANDOM), (SHAPES, H200)
-    cells = [
-        [cell([size for size in sizes if kind(size) == name], KERNEL, of) for sizes, of in sources] for name in KINDS
+    cells = [[cell([size for size in sizes if kind(size) == name], of) for sizes, of in sources] for name in KINDS]
+    rows = [(name, *each) for name, each in zip((*KINDS, "squares"), [*cells, [None, cell(SQUARES)]], strict=True)]
+    return Table(
+        ("", "new products, none searched", "shapes and squares, mostly searched"),
+        rows,
+        "22's speed in percent of the better opponent's, geometric mean, H200 SXM (in brackets: slower products)",
+    )
+
+
+def cell(sizes: Iterable[Size], recording: str | Path = "any_shape") -> str:
+    """Return the mean speed in percent of the better opponent's, and at how many products 22 is slower."""
+    share = [points(recording=recording)[size].percent_of_searched for size in sizes]
+    return f"{geometric_mean(share):.0f}% ({sum(each < 100 for each in share)} of {len(share)})"
+
+
+@cache
+def doer(size: Size) -> str:
+    """Return what does a new product."""
+    # The place has no name, as no table has the size.
+    kernel = KERNEL.resolve(
+        imagined(*size, types=KERNEL.types), Place(ceilings.card().architecture, ceilings.card().sms)
+    ).kernel
+    whole = "copying A or B" if kind(size) == KINDS[3] else "two teams" if kernel.parameters["WM"] > 16 else "one team"
+    own = "shares" if size[2] > any_shape.BK and (kernel.division or [0])[0] else f"whole tiles, {whole}"
+    other = f"{kernel.name}.cu" if kernel.name in ("deep", "shallow") else "thin.cu, wide.cu, tall.cu"
+    return f"22, {own}" if kernel.name == KERNEL.name else other
+
+
+def by_doer() -> Table:
+    """Return 22's mean speed at new products by what does them, the most frequent first."""
+    by = {size: doer(size) for size in points(recording=RANDOM)}
+    rows = [
+        (name, cell([size for size in by if by[size] == name], RANDOM))
+        for name, _ in Counter(by.values()).most_common()
     ]
-    cells += [[None, cell(SQUARES)], [None, cell(LAYERS, SHORT)]]
-    names = (*KINDS, "squares", "layers of Llama 3 8B, M up to 256, C in FP16")
-    title = f"22's mean speed in percent of the better opponent's, H200 SXM (in brackets: products under {LOW}%)"
-    rows = [(name, *each) for name, each in zip(names, cells, strict=True)]
-    return Table(("", "new products", "the shapes"), rows, title)
-
-
-def cell(sizes: Iterable[Size], kernel: Kernel = KERNEL, recording: str | Path = "any_shape") -> str:
-    """Return the mean speed in percent of the better opponent's, and how many products are under `LOW`."""
-    share = [points(kernel, recording)[size].percent_of_searched for size in sizes]
-    return f"{geometric_mean(share):.0f}% ({sum(each < LOW for each in share)} of {len(share)})"
-
-
-def mean(sizes: Iterable[Size], of: Mapping[Size, Point] | None = None) -> float:
-    """Return the geometric mean of the percentages of the better opponent's speed, of 22's unless other points."""
-    return geometric_mean((of or points())[size].percent_of_searched for size in sizes)
+    return Table(
+        ("done by", "speed"), rows, "The new products: geometric mean in percent (in brackets: slower products)"
+    )
 
 
 def chart() -> Figure:
-    """Draw every product's speed as a percentage of the better opponent's, by its operations."""
+    """Draw every new product's speed as a percentage of the better opponent's, by its operations."""
     of = {
-        size: (2e-9 * size[0] * size[1] * size[2], point.percent_of_searched)
-        for size in (*SQUARES, *SHAPES)
-        for point in [points()[size]]
+        (M, N, K): (2e-9 * M * N * K, point.percent_of_searched)
+        for (M, N, K), point in points(recording=RANDOM).items()
     }
-    drawn = Chart("22 as called and the better of cuBLAS and cuBLASLt", (5e-7, 2e4), (25, 500), (),
+    drawn = Chart("22 as called and the better of cuBLAS and cuBLASLt", (1e-6, 2e3), (40, 640), (),
                   "GFLOP of the product", "Percent of the better opponent's speed", (), "xy", top=124)  # fmt: skip
-    drawn.ticks([10.0**n for n in range(-6, 5, 2)], (25, 50, 100, 200, 400))
-    drawn.line([(5e-7, 100), (2e4, 100)], INK, wide=1)
+    drawn.ticks([10.0**n for n in range(-6, 3, 2)], (50, 100, 200, 400))
+    drawn.line([(1e-6, 100), (2e3, 100)], INK, wide=1)
     for name, colour, mark in zip(KINDS, COLOURS, "osD^", strict=True):
         x, y = zip(*(at for size, at in of.items() if kind(size) == name), strict=True)
-        drawn.axes.plot(x, y, mark, color=dye(colour), ms=5, mew=0, alpha=0.75, label=f"{name} ({len(x)})")
+        drawn.axes.plot(x, y, mark, color=dye(colour), ms=4, mew=0, alpha=0.65, label=f"{name} ({len(x)})")
     drawn.axes.legend(ncols=2, frameon=False, loc="lower left", bbox_to_anchor=(-0.1, 1.1), fontsize=BODY,
                       handletextpad=0)  # fmt: skip
-    return drawn.finish(f"Speed of 22 as a percentage of the better opponent's at {len(of)} products, by operations.")
+    return drawn.finish(
+        f"Speed of 22 as a percentage of the better opponent's at {len(of):,} new products, by operations."
+    )
 
 
 def descriptor(kernel: Kernel) -> str:
@@ -309,30 +340,41 @@ def lost_by(kernel: Kernel, of: str = "ms") -> dict[Size, float]:
 
 def figures() -> dict[str, str]:
     """Return the figures in the sentences of both pages, by their names for glue, after checking what they say."""
-    own, alone, before, n4095, n4096 = points(), points(ALONE), points(BEFORE), (4095,) * 3, (4096,) * 3
+    own, alone, n4095, n4096, n2176 = points(), points(ALONE), *((n,) * 3 for n in (4095, 4096, 2176))
     *quick, long, thin, few, odd, _ = lost_by(WHOLE)
-    pad, best = own[n4095].ms - own[n4096].ms, searched()[LONG].best
-    assert all(
-        launched(LONG, WHOLE).kernel.parameters[name] == of for name, of in any_shape.setting(64, 128, 8, 4).items()
-    )
-    assert (long, best) == (LONG, divided(4, 12)) and divided(2, 16) in finals()
-    assert [row[2] for row in parted().rows[1:4]] == [12, 8, 16] and sorted(finals().values())[2] < 1.02 * finals()[
-        best
+    found, after, (best, *_, deep) = searched(), finals(UNEVEN), finals()
+    by, cut = Counter(map(fastest, found.values())), {at: of for at, of in found.items() if fastest(of) == "shares"}
+    uneven = [
+        min(us for of, us in finals(size).items() if of.shares % (of.whole or 1) == 0) / (1e3 * of.ms) - 1
+        for size, of in cut.items()
+        if of.best.shares % of.best.whole
     ]
-    assert 5 < 1e3 * points(WHOLE)[LONG].ms / finals()[best] < 5.5
-    assert [(launched(size, BEFORE).kernel.name, kind(size)) for size in (odd, n4095)] == [("16_mma", KINDS[3])] * 2
-    assert 3 * own[n4095].ms < own[n4095].cublas_ms and abs(pad + own[n4096].cublas_ms - own[n4095].ms) < 0.005
-    assert launched(SHALLOW).kernel.name == any_shape.SHALLOW.name and own[SHALLOW].percent_of_searched > 130
-    regret = [of.expected_ms / of.ms - 1 for of in searched().values()]
-    carried = [alone[size].ms / points(WHOLE)[size].ms - 1 for size in quick]
-    by = Counter(launched(size).kernel.name for size in SHAPES)
-    assert min(carried) > 0 and max(carried) < 0.06
+    *_, even, apart = after.values()
+    assert [bool(of.shares % (of.whole or 1)) for of in after] == [True] * 3 + [False] * 2 and [*after][-1].whole == 0
+    assert (long, best) == (LONG, divided(4, 12)) and deep.whole == 0 < min(uneven)
+    assert own[n2176].percent_of_searched < 100 < own[SHALLOW].percent_of_searched and kind(odd) == KINDS[3]
+    assert [launched(size).kernel.name for size in (few, odd, SHALLOW)] == ["deep", "deep", "shallow"]
+    step, end = any_shape.pace(of := dict(zip(any_shape.PARAMETERS, divided(2, 16).setting, strict=True)))
+    terms = {
+        "launch": any_shape.START,
+        "16 steps": 16 * any_shape.SHARED * step,
+        "end of a tile": end,
+        "second launch": any_shape.SECOND,
+        "parts": 4 * 16 * 256 * 256 / any_shape.PARTS_MOVED,
+        "traffic": any_shape.HIDDEN * (any_shape.START + any_shape.moved(*LONG) / any_shape.MEMORY),
+    }
+    expected, other = (
+        any_shape.cost(of, LONG, 4, 64, 132),
+        any_shape.deep_cost(dict(zip(any_shape.DEEP_PARAMETERS, deep.setting, strict=True)), LONG, 132),
+    )
+    assert abs(sum(terms.values()) - expected) < 1e-6 and other < expected and found[LONG].expected == deep
     new = points(recording=RANDOM)
-    large = [new[size].percent_of_searched for size in new if kind(size) == KINDS[0]]
     least = min(new, key=lambda size: new[size].percent_of_searched)
-    assert 88 < geometric_mean(large) < 95 and kind(least) == KINDS[2] and len(quick) == 3
-    assert all(mean([size for size in new if kind(size) == name], new) > 102 for name in KINDS[1:])
-    cut = [of.expected_ms / of.ms for of in searched().values() if is_cut(of)]
+    of_kind = {
+        name: [new[at].percent_of_searched for at in new if KINDS.index(kind(at)) in of]
+        for name, of in {"aligned": (0, 1), "large": (0,), "thin": (2,), "unaligned": (3,)}.items()
+    }
+    assert geometric_mean(of_kind["large"]) < 95 and kind(least) == KINDS[2] and not new.keys() & {*found, *LAYERS}
     late, own_number = lost_by(OVERLAP), lost_by(OWN_NUMBER)
     moved = [max(map(abs, lost_by(of, "cublas_ms").values())) for of in (OVERLAP, OWN_NUMBER)]
     spread = [
@@ -346,44 +388,58 @@ def figures() -> dict[str, str]:
         late[at] * alone[at].ms for at in quick[:2]
     ) < 0.05 * min(alone[at].ms for at in late.keys() - quick[:2])
     tiles = {(launched(size, ALONE).kernel.expression, launched(size, ALONE).blocks) for size in (quick[1], few)}
-    assert len(tiles) == 1 and max(tiles)[1] == 64
-    assert late[quick[1]] > 0.05 > max(spread) > moved[0] and min(much) > 0.05 and max(much) == own_number[few]
+    assert (
+        len(tiles) == 1
+        and max(tiles)[1] == 64
+        and late[quick[1]] > 0.05 > max(spread) > moved[0]
+        and min(much) > 0.05
+        and max(much) == own_number[few]
+    )
     return {
         **{
             name: f"{1e3 * ms:.1f} µs"
             for name, ms in {
-                "deep": alone[LONG].ms,
-                "deep before": before[LONG].ms,
-                "deep better": alone[LONG].opponent_ms,
+                "deep": found[LONG].ms,
+                "deep apart": finals()[deep] / 1e3,
+                "deep followed": finals()[divided(2, 16)] / 1e3,
+                "deep better": better(LONG),
                 "small": alone[quick[0]].ms,
+                "turns": own[n2176].ms,
+                "turns better": better(n2176),
+                "uneven": found[UNEVEN].ms,
+                "uneven even": even / 1e3,
+                "uneven apart": apart / 1e3,
+                "own 4095": own[n4095].ms,
                 "cublas 4095": own[n4095].cublas_ms,
                 "cublas 4096": own[n4096].cublas_ms,
             }.items()
         },
+        **{f"new {name}": f"{geometric_mean(of):.0f}%" for name, of in of_kind.items()},
+        **{f"new {name} of": str(len(of)) for name, of in of_kind.items()},
         "new": f"{len(new):,}",
-        "new mean": f"{mean(new, new):.0f}%",
-        "new large": f"{geometric_mean(large):.0f}%",
-        "new lost": f"{sum(each < 100 for each in large)} of {len(large)}",
-        "new low": f"{sum(each < LOW for each in large)} of {len(large)}",
-        "new under": f"{LOW}%",
+        "new lost": f"{sum(each < 100 for each in of_kind['large'])} of {len(of_kind['large'])}",
+        "new shared": str(sum(doer(size) == "22, shares" for size in new)),
         "new least": f"{new[least].percent_of_searched:.0f}%",
         "new least at": times_of(least),
-        "at cut": str(sum(is_cut(searched()[size]) for size in SHAPES if size in searched())),
-        "at in clusters": str(by[any_shape.DEEP.name]),
-        "at short K": str(by[any_shape.SHALLOW.name]),
-        "at thin": str(sum(by[of.name] for of in (any_shape.THIN, any_shape.WIDE, any_shape.TALL))),
-        "searched": str(len(regret)),
-        "regret": f"{geometric_mean(1 + each for each in regret) - 1:.0%}",
-        "regret cut": f"{geometric_mean(cut) - 1:.0%}",
-        "long by model": f"{1e3 * searched()[LONG].expected_ms:.1f} µs",
+        **{f"by {name}": str(number) for name, number in by.items()},
+        "by whole tiles": str(by["one team"] + by["smaller"]),
+        "searched": str(len(found)),
+        "searched more": str(len(found.keys() - {*SHAPES, *SQUARES})),
+        "searched shapes": str(len(found.keys() & {*SHAPES})),
+        "even": str(len(cut) - len(uneven)),
+        "cut uneven": str(len(uneven)),
+        "gained uneven": f"{min(uneven):.1%} to {max(uneven):.0%}",
+        "gained": f"{finals()[deep] / finals()[best]:.2f}",
+        "regret": f"{geometric_mean(of.expected_ms / of.ms for of in found.values()) - 1:.0%}",
+        "regret cut": f"{geometric_mean(of.expected_ms / of.ms for of in cut.values()) - 1:.0%}",
+        "terms": " + ".join(f"{us:.2f} ({name})" for name, us in terms.items()),
+        "expected": f"{expected:.1f} µs",
+        "deep expected": f"{other:.1f} µs",
+        "odd longer": f"{own[odd].ms / alone[odd].ms - 1:.1%}",
         "algorithm": re.sub(", stages number 35", "", points(ALONE)[LONG].searched.algorithm.partition(", ")[2]),
-        "cut": str(len(cut)),
-        "shapes searched": str(sum(size in searched() for size in SHAPES)),
-        "carried": f"{max(carried):.1%}",
         "shallow": f"{1e3 * own[SHALLOW].ms:.1f} µs",
         "shallow better": f"{1e3 * better(SHALLOW):.1f} µs",
         "shallow at": times_of(SHALLOW),
-        "pad": f"{1e3 * pad:.0f}",
         "card": ceilings.card().name,
         "sms": str(ceilings.card().sms),
         "chance": f"{max(spread):.1%}",
