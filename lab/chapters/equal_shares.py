@@ -209,43 +209,91 @@ def steps(size: Size) -> int:
     )
 
 
+def slower(kernel: Kernel) -> dict[Size, tuple[float, float]]:
+    """Return what share longer 22 alone takes without a part: in time, and in percent of cuBLAS's speed beside it."""
+    shares = {size: points(ALONE)[size].percent_of_cublas / at.percent_of_cublas for size, at in points(kernel).items()}
+    return {size: (lost, shares[size] - 1) for size, lost in lost_by(kernel).items()}
+
+
+def without(kernel: Kernel, size: Size) -> tuple[str, str, str]:
+    """Return the µs of a build; by how much longer than 22 alone, from least to most; and that beside cuBLAS."""
+    at, (alone, ms) = points(kernel)[size], (points(of)[size].processes[0].own.ms for of in (ALONE, kernel))
+    return (
+        f"{1e3 * at.ms:#.4g} ({at.percent_of_cublas:.1f}%)",
+        f"{1e3 * (min(ms) - max(alone)):+.2f} to {1e3 * (max(ms) - min(alone)):+.2f}",
+        f"{slower(kernel)[size][1]:+.1%}",
+    )
+
+
 def early() -> Table:
-    """Return the µs of 22 alone, and without its early call, and by how much cuBLAS differs beside these two."""
+    """Return the µs of 22 alone and without its early call, and by how much these are longer."""
     return Table(
-        ("M×N×K", "22 alone", "without early call", "longer by", "change of cuBLAS beside it", "zeros of a block, KiB"),
+        ("M×N×K", "blocks", "22 alone", "without early call", "longer by", "longer relative to cuBLAS"),
         [
             (
-                times_of(size),
-                *(f"{each:#.3g}".rstrip(".") for each in (own, us)),
-                f"{us - own:+.2f} ({us / own - 1:+.1%})",
-                f"{moved:+.1%}",
-                (of["BM"] - launch.division.counts["rows"]) * any_shape.SWIZZLE * of["STAGES"] // 1024,
+                times_of(size) + f" ({called}.cu)" * (called != KERNEL.name),
+                f"{launch.blocks} of {launch.kernel.dynamic_shared_bytes // 1024} KiB",
+                without(ALONE, size)[0],
+                *without(OVERLAP, size),
             )
-            for size, moved in lost_by(OVERLAP, "cublas_ms").items()
-            for own, us in [[1e3 * points(of)[size].ms for of in (ALONE, OVERLAP)]]
-            for launch, of in [(launched(size, ALONE), launched(size, ALONE).kernel.parameters)]
+            for size in points(OVERLAP)
+            for launch, called in [(launched(size, ALONE), launched(size).kernel.name)]
         ],
-        f"µs of a launch, {ceilings.card().name}",
+        f"µs of a launch (percent of cuBLAS's speed beside it), {ceilings.card().name}",
+        "Longer by: the least and the most that two samples differ. A call of 22 leaves some products to the file in "
+        "brackets. In the last two lines A and B are copied before; at 256×256×16384 and 1×4096×4096 add_parts comes "
+        "after: there, the launch behind 22 isn't 22, and kept its early call.",
     )
 
 
 def shuffled() -> Table:
-    """Return the µs of 22 alone without the shuffle, and what it loses in a step."""
+    """Return the µs of 22 alone without the shuffle, by how much these are longer, and what that is for each step."""
     return Table(
-        ("M×N×K", "tile", "steps of a block", "without shuffle", "ns lost in a step"),
+        ("M×N×K", "steps, tile", "without shuffle", "longer by", "longer relative to cuBLAS", "ns for each step"),
         [
             (
                 times_of(size),
-                "{BM} × {BN}".format(**launched(size, ALONE).kernel.parameters),
-                steps(size),
-                f"{1e3 * ms:#.3g}".rstrip(".") + f" ({lost:+.1%})",
-                round(1e6 * (ms - points(ALONE)[size].ms) / steps(size)),
+                f"{steps(size)} of {of['BM']} × {of['BN']}",
+                *without(OWN_NUMBER, size),
+                f"{1e6 * ms / steps(size):.0f} + {1e6 * lost * ms / steps(size):.0f}",
             )
-            for size, lost in lost_by(OWN_NUMBER).items()
-            for ms in [points(OWN_NUMBER)[size].ms]
+            for size, (lost, _) in slower(OWN_NUMBER).items()
+            for of, ms in [(launched(size, ALONE).kernel.parameters, points(ALONE)[size].ms)]
         ],
-        f"µs of a launch, {ceilings.card().name}",
+        f"µs of a launch (percent of cuBLAS's speed beside it), {ceilings.card().name}",
+        "ns for each step: 22 alone divided by the steps, plus the difference divided by the steps.",
     )
+
+
+def short_launches() -> dict[str, str]:
+    """Return the figures in the sentences of the deeper page, by their names for glue, after checking what they say."""
+    alone, late, own = points(ALONE), slower(OVERLAP), slower(OWN_NUMBER)
+    (small, half, *_, thin, few, _, last), much = alone, [min(lost) for lost in own.values()]
+    same = [size for size in alone if launched(size).kernel.name == KERNEL.name]
+    moved = [max(map(abs, lost_by(of, "cublas_ms").values())) for of in (OVERLAP, OWN_NUMBER)]
+    assert [size for size in alone if min(late[size]) > 0.05] == [small, thin] and len(same) == 5
+    assert min(much[:-1]) > 0.05 > max(own[last]) and moved[1] < 0.01
+    assert all(max(map(abs, late[size])) < moved[0] for size in alone.keys() - {small, half, thin}) and all(
+        of.kernel.parameters == called.kernel.parameters and of.division == called.division
+        for of, called in ((launched(size, ALONE), launched(size)) for size in same)
+    )
+    assert {(len(at.processes), at.samples) for of in (ALONE, OVERLAP, OWN_NUMBER) for at in points(of).values()} == {
+        (1, 5), (1, 6), (1, 7)
+    }  # fmt: skip
+    return {
+        "small": f"{1e3 * alone[small].ms:.1f} µs",
+        "card": ceilings.card().name,
+        "sms": str(ceilings.card().sms),
+        "counted": "5%",
+        "again": f"{max(abs(points()[size].ms / alone[size].ms - 1) for size in same):.1%}",
+        "half": f"{late[half][0]:.1%}",
+        "half by percent": f"{late[half][1]:.1%}",
+        "found": f"{min(us for of, us in finals(few).items() if len(of.setting) == len(any_shape.PARAMETERS)):.1f} µs",
+        "thin": f"{1e3 * late[thin][0] * alone[thin].ms:.1f} µs",
+        "shuffled": f"{min(much[:-1]):.0%} to {max(lost for lost, _ in own.values()):.0%}",
+        "moved": f"{moved[0]:.1%}",
+        "moved less": f"{moved[1]:.1%}",
+    }
 
 
 def better(size: Size, recording: str | Path = "any_shape") -> float:
@@ -319,18 +367,15 @@ def chart() -> Figure:
 def descriptor(kernel: Kernel) -> str:
     """Return the instructions that bring the descriptors of a step's third product, and count the step's R2UR."""
     loop = hot_loop(sass(kernel))
-    _, second, third, *_ = (i for i, each in enumerate(loop) if each.opcode.startswith("HGMMA"))
-    first = int(re.search(r"gdesc\[UR(\d+)\]", loop[third].text)[1])
-    bring = [
-        each.text for each in loop[second + 1 : third] if each.text.split()[1] in {f"UR{first + i}," for i in range(4)}
-    ]
-    return "\n    ".join(
-        [
-            f"{sum(each.opcode == 'R2UR' for each in loop)} R2UR in a step's {len(loop)} instructions",
-            *bring,
-            loop[third].text,
-        ]
-    )
+    third = [i for i, each in enumerate(loop) if each.opcode.startswith("HGMMA")][2]
+    first, bring = int(re.search(r"gdesc\[UR(\d+)\]", loop[third].text)[1]), [loop[third].text]
+    wanted = {f"UR{first + i}" for i in range(4)}
+    for each in reversed(loop[:third]):
+        to, _, of = each.text.partition(", ")
+        if (to := to.split()[-1]) in wanted:
+            bring.insert(0, each.text)
+            wanted = wanted - {to} | ({of} if each.opcode == "R2UR" else set())
+    return "\n    ".join([f"{sum(each.opcode == 'R2UR' for each in loop)} R2UR in a step", *bring])
 
 
 def lost_by(kernel: Kernel, of: str = "ms") -> dict[Size, float]:
