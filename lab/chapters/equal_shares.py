@@ -384,9 +384,9 @@ def lost_by(kernel: Kernel, of: str = "ms") -> dict[Size, float]:
 
 
 def figures() -> dict[str, str]:
-    """Return the figures in the sentences of both pages, by their names for glue, after checking what they say."""
+    """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
     own, alone, n4095, n4096, n2176 = points(), points(ALONE), *((n,) * 3 for n in (4095, 4096, 2176))
-    *quick, long, thin, few, odd, _ = lost_by(WHOLE)
+    *_, long, _, few, odd, _ = lost_by(WHOLE)
     found, after, (best, *_, deep) = searched(), finals(UNEVEN), finals()
     by, cut = Counter(map(fastest, found.values())), {at: of for at, of in found.items() if fastest(of) == "shares"}
     uneven = [
@@ -420,26 +420,6 @@ def figures() -> dict[str, str]:
         for name, of in {"aligned": (0, 1), "large": (0,), "thin": (2,), "unaligned": (3,)}.items()
     }
     assert geometric_mean(of_kind["large"]) < 95 and kind(least) == KINDS[2] and not new.keys() & {*found, *LAYERS}
-    late, own_number = lost_by(OVERLAP), lost_by(OWN_NUMBER)
-    moved = [max(map(abs, lost_by(of, "cublas_ms").values())) for of in (OVERLAP, OWN_NUMBER)]
-    spread = [
-        max(each.own.ms) / min(each.own.ms) - 1
-        for of in (ALONE, OVERLAP, OWN_NUMBER)
-        for size in late
-        for each in points(of)[size].processes
-    ]
-    much = [lost for lost in own_number.values() if lost > moved[1]]
-    assert [size for size, lost in late.items() if abs(lost) > moved[0]] == [*quick[:2], thin] and max(
-        late[at] * alone[at].ms for at in quick[:2]
-    ) < 0.05 * min(alone[at].ms for at in late.keys() - quick[:2])
-    tiles = {(launched(size, ALONE).kernel.expression, launched(size, ALONE).blocks) for size in (quick[1], few)}
-    assert (
-        len(tiles) == 1
-        and max(tiles)[1] == 64
-        and late[quick[1]] > 0.05 > max(spread) > moved[0]
-        and min(much) > 0.05
-        and max(much) == own_number[few]
-    )
     return {
         **{
             name: f"{1e3 * ms:.1f} µs"
@@ -448,7 +428,6 @@ def figures() -> dict[str, str]:
                 "deep apart": finals()[deep] / 1e3,
                 "deep followed": finals()[divided(2, 16)] / 1e3,
                 "deep better": better(LONG),
-                "small": alone[quick[0]].ms,
                 "turns": own[n2176].ms,
                 "turns better": better(n2176),
                 "uneven": found[UNEVEN].ms,
@@ -487,12 +466,6 @@ def figures() -> dict[str, str]:
         "shallow at": times_of(SHALLOW),
         "card": ceilings.card().name,
         "sms": str(ceilings.card().sms),
-        "chance": f"{max(spread):.1%}",
-        "counted": "5%",
-        "early at 4096": f"{1e3 * late[thin] * alone[thin].ms:.2f} µs",
-        "moved": f"{moved[0]:.1%}",
-        "moved less": f"{moved[1]:.1%}",
-        "shuffled": f"{min(much):.0%} to {max(much):.0%}",
         "tried": str(max(point.searched.tried for point in own.values())),
         "shapes": str(len(SHAPES)),
     }
