@@ -1,5 +1,7 @@
 """Compares 20 and cuBLAS in bursts, in turns and alone, and tells differences from chance, for the page on power."""
 
+import dataclasses
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -14,7 +16,7 @@ from ..draw.figure import BLUE, INK, ORANGE, WIDTH, Figure
 from ..experiments import sustained
 from ..experiments.ceilings import card
 from ..records import files
-from ..records.timings import Samples
+from ..variants import HOPPER_WIDTHS
 from . import copy_engine, persistent
 
 KERNEL, SIZES, SIZE = find("20"), (8192, 4096), 8192
@@ -22,12 +24,13 @@ KERNEL, SIZES, SIZE = find("20"), (8192, 4096), 8192
 BOTH = (KERNEL, cublas.gemm_ex)
 NAMES = {"burst": "burst", "in turns": "in turns", "lasting": "alone"}
 """Protocols, as the page calls them."""
-RECORDINGS = copy_engine.TWICE[::-1]
-"""Two recordings of one plan, the earlier one first."""
-PLACES = {"20, timed first": KERNEL, "20's code, timed fourth": persistent.STEPS[2], "19, timed tenth": find("19")}
-"""The runs of these recordings that the page compares, by their place in a process."""
+PLACES = {
+    8192: {"20, first": KERNEL, "its code, sixth": HOPPER_WIDTHS[1], "19, tenth": find("19")},
+    4096: {"20, first": KERNEL, "its code, fourth": persistent.STEPS[2], "19, tenth": find("19")},
+}
+"""By M = N = K: the kernels that the page compares, by their place in a process. 20 has 224 columns, or 256."""
 BANDS = (
-    ("ms of a launch", (1.4, 1.6, 1.8, 2, 2.2, 2.4)),
+    ("ms of a launch (blue: 20, orange: cuBLAS)", (1.4, 1.6, 1.8, 2, 2.2, 2.4)),
     ("W, by NVML", (100, 400, 700, 1000)),
 )
 """The bands of the picture, from top to bottom, and the ticks of each: every value seen lies within them."""
@@ -36,95 +39,97 @@ BANDS = (
 def both(size: int, protocol: str, inputs: str = "normal") -> np.ndarray:
     """Return milliseconds of `KERNEL` and of cuBLAS: medians, of a run alone the mean of its second half."""
     if protocol == "lasting":
-        return np.array(
-            [np.mean(of[len(of) // 2 :]) for of in (sustained.of(who, size, inputs).samples.ms for who in BOTH)]
-        )
-    of = size, inputs, protocol
-    return np.array([sustained.of(KERNEL, *of).ms, sustained.cublas_ms(KERNEL, *of)])
+        return settled(size, inputs)[0]
+    return np.array(
+        [sustained.of(KERNEL, size, inputs, protocol).ms, sustained.cublas_ms(KERNEL, size, inputs, protocol)]
+    )
 
 
-def paired(own: Samples, theirs: Samples) -> float:
-    """Return the share in cuBLAS's speed in %: the median of the ratios of two samples taken one after the other."""
-    return 100 * float(np.median(np.divide(theirs.ms, own.ms)))
+def settled(size: int, inputs: str = "normal") -> np.ndarray:
+    """Return the mean ms, MHz and W of `KERNEL` and of cuBLAS in the second half of their runs alone."""
+    runs = (dataclasses.astuple(sustained.of(who, size, inputs).samples) for who in BOTH)
+    return np.array([[np.mean(of[len(of) // 2 :]) for of in each] for each in runs]).T
 
 
 def share(size: int, protocol: str, inputs: str = "normal") -> float:
     """Return the share of 20 in cuBLAS's speed in %: in turns by pairs of samples, else the ratio of `both`."""
     if protocol == "in turns":
         of = sustained.of(KERNEL, size, inputs, protocol)
-        return paired(of.samples, of.cublas)
+        return 100 * float(np.median(np.divide(of.cublas.ms, of.samples.ms)))
     return 100 * np.divide(*both(size, protocol, inputs)[::-1])
 
 
+def parts(size: int, protocol: str, inputs: str = "normal") -> np.ndarray:
+    """Return the shares in % of the single bursts, or of the quarters of the second half of the runs alone."""
+    middle, half, count = (np.mean, 1, 4) if protocol == "lasting" else (np.median, 0, sustained.BURSTS)
+    runs = [np.array(sustained.of(who, size, inputs, protocol).samples.ms) for who in BOTH]
+    ours, theirs = ([middle(part) for part in np.array_split(of[half * len(of) // 2 :], count)] for of in runs)
+    return 100 * np.divide(theirs, ours)
+
+
+def processes(who: Kernel, size: int, name: str) -> list[float]:
+    """Return a kernel's shares in cuBLAS's speed in %, one of each process of a recording."""
+    of = copy_engine.timed(who, size, name)
+    return [dataclasses.replace(of, processes=[each]).percent_of_cublas for each in of.processes]
+
+
 def by_process(size: int) -> np.ndarray:
-    """Return the shares in cuBLAS's speed in %, by pairs of samples: by row of `PLACES`, recording, and process."""
-    return np.array(
-        [
-            [[paired(of.own, of.cublas) for of in copy_engine.timed(who, size, name).processes] for name in RECORDINGS]
-            for who in PLACES.values()
-        ]
-    )
+    """Return the shares in cuBLAS's speed in %: by row of `PLACES`, recording, and process."""
+    return np.array([[processes(who, size, name) for name in copy_engine.TWICE] for who in PLACES[size].values()])
+
+
+def span(of: np.ndarray | Sequence[float], how: str = ".1f") -> str:
+    """Return the least and the largest of some values."""
+    return f"{np.min(of):{how}} to {np.max(of):{how}}"
 
 
 def turns(size: int) -> np.ndarray:
-    """Return the least and the largest share in turns of 20's code in %, of a process or of `share`."""
-    return np.quantile([*by_process(size)[:2].flat, share(size, "in turns")], (0, 1))
-
-
-def drawn(size: int, inputs: str = "normal") -> np.ndarray:
-    """Return MHz and watts of `KERNEL` and of cuBLAS alone: the median and the mean of the second half."""
-    found = [sustained.of(who, size, inputs) for who in BOTH]
-    return np.array([(of.sm_mhz, np.mean(of.samples.watts[len(of.samples.watts) // 2 :])) for of in found])
+    """Return the shares in turns of 20's code in %, by process, and `share`."""
+    return np.array([*by_process(size)[:2].flat, share(size, "in turns")])
 
 
 def protocols_table() -> Table:
     """Return the shares of 20 in cuBLAS's speed by protocol, inputs and size."""
-    columns = list(product(("zeros", "normal"), SIZES))
-    shares = {
-        of: [
-            "{:.1f} to {:.1f}%".format(*turns(size))
-            if (of, inputs) == ("in turns", "normal")
-            else f"{share(size, of, inputs):.1f}%"
-            for inputs, size in columns
-        ]
-        for of in NAMES
-    }
     return Table(
-        ("timed", *(f"{inputs}, {size}" for inputs, size in columns)),
-        [(name, *shares[of]) for of, name in NAMES.items()],
-        f"20's share of cuBLAS's speed by inputs and M = N = K, FP16, {card().name}",
-        "normal, in turns: 13 shares, two from each of six processes (last section) and one from a seventh. "
-        "All others: one process.",
+        ("inputs, M = N = K", "burst", "in turns", "alone"),
+        [
+            (
+                f"{inputs}, {size}",
+                ", ".join(f"{of:.1f}" for of in parts(size, "burst", inputs)),
+                span(turns(size)) if inputs == "normal" else f"{share(size, 'in turns', inputs):.1f}",
+                f"{share(size, 'lasting', inputs):.1f} ({span(parts(size, 'lasting', inputs))})",
+            )
+            for inputs, size in product(("zeros", "normal"), SIZES)
+        ],
+        f"20's share of cuBLAS's speed in %, FP16, {card().name}",
+        "Burst: two. In turns on random numbers: 13 shares, by seven processes, six of which time the code twice. "
+        "Alone: one run, and the quarters of its second half.",
     )
 
 
 def alone_table() -> Table:
-    """Return MHz and watts of 20 and of cuBLAS alone, and energy and time of a launch, by inputs and size."""
-    rows = [
-        (f"{inputs}, {size}", *("{:,.0f} and {:,.0f}".format(*of) for of in drawn(size, inputs).T), *texts)
-        for inputs, size in product(("zeros", "normal"), SIZES)
-        for needs in [([sustained.of(who, size, inputs).joules for who in BOTH], both(size, "lasting", inputs))]
-        for texts in [[f"{own:.4g}, {theirs:.4g}: {own / theirs - 1:+.1%}" for own, theirs in needs]]
-    ]
+    """Return MHz and watts of 20 and of cuBLAS alone, by inputs and size."""
     return Table(
-        ("inputs, M = N = K", "MHz", "W", "J of a launch", "ms of a launch"),
-        rows,
-        f"Alone: 20, cuBLAS, and by how much 20 has more; {card().name}",
-        "Second half of each run: median MHz (in steps of 15), mean W and ms; J by the card's energy counter.",
+        ("inputs, M = N = K", "MHz, 20", "MHz, cuBLAS", "W, 20", "W, cuBLAS"),
+        [
+            (f"{inputs}, {size}", *(f"{of:,.1f}" for of in settled(size, inputs)[1]), *watts)
+            for inputs, size in product(("zeros", "normal"), SIZES)
+            for watts in [(f"{of:.0f}" for of in settled(size, inputs)[2])]
+        ],
+        f"Alone, means of each run's second half, by NVML, {card().name}",
     )
 
 
 def processes_table() -> Table:
     """Return the shares of `by_process`."""
     return Table(
-        ("M = N = K", "code", "first recording, %", "second, %", "mean ± standard deviation"),
+        ("M = N = K", "code, place", *copy_engine.TWICE),
         [
-            (str(size), name, *(", ".join(f"{of:.1f}" for of in each) for each in found), spread)
+            (str(size), name, *(", ".join(f"{of:.1f}" for of in each) for each in found))
             for size in SIZES
-            for name, found in zip(PLACES, by_process(size), strict=True)
-            for spread in [f"{np.mean(found):.1f} ± {np.std(found, ddof=1):.1f}"]
+            for name, found in zip(PLACES[size], by_process(size), strict=True)
         ],
-        f"Share of cuBLAS in turns by process, {card().name}",
+        f"Share of cuBLAS in turns, in %, by process, {card().name}",
     )
 
 
@@ -138,17 +143,16 @@ def course() -> Figure:
     """Draw ms of a launch and watts in the course of the runs alone, of 20 and of cuBLAS, in two `BANDS`."""
     limit, seconds = recording().provenance["power_limit_watts"], recording().settings["lasting_s"]
     title = f"Alone on random numbers, M = N = K = {SIZE}"
-    chart = Chart(title, (0, seconds), (-2, 0), ("20", "cuBLAS"), "seconds", size=(WIDTH, 400))
+    chart = Chart(title, (0, seconds), (-2, 0), across="seconds", size=(WIDTH, 400))
     chart.ticks(range(int(seconds) + 1), ())
     places = [np.linspace(-1 - band, -0.2 - band, len(ticks)) for band, (_, ticks) in enumerate(BANDS)]
     chart.axes.yaxis.set_ticks(np.concatenate(places), [f"{tick:g}" for _, ticks in BANDS for tick in ticks])
     chart.line([(second, np.interp(limit, BANDS[1][1], places[1])) for second in (0, seconds)], INK, (4, 3), 1)
     for band, (name, ticks) in enumerate(BANDS):
         chart.write(chart.left, chart.at(0, -0.12 - band)[1], name)
-        for who, of, colour in zip(("20", "cuBLAS"), BOTH, (BLUE, ORANGE), strict=True):
+        for of, colour in zip(BOTH, (BLUE, ORANGE), strict=True):
             line = [(run[0], np.interp(run[1 + band], ticks, places[band])) for run in seen(of).tolist()]
             chart.line(line, colour, wide=1.2)
-            chart.curve(who, line[-1:], colour)
     return chart.finish(
         f"{title}: ms of a launch, and watts. Within a quarter of a second, times rise from 1.4 to about 1.7, and stay "
         f"there until 0.8 seconds. Meanwhile the power is above the limit, a dashed line at {limit}. Then power falls "
@@ -164,95 +168,89 @@ def recording() -> files.Recording[sustained.Sustained]:
 def figures() -> dict[str, str]:
     """Return the page's figures, by the names under which it shows them, if what it says of them holds."""
     limit, settings, runs = recording().provenance["power_limit_watts"], recording().settings, [seen(of) for of in BOTH]
-    found = {size: np.round(by_process(size), 1) for size in SIZES}  # as the table shows them
-    zeros = {way: share(SIZE, way, "zeros") for way in NAMES}
+    start, over, after = (
+        [run[(run[:, 0] > begin) & (run[:, 0] < end)] for run in runs]
+        for begin, end in ((0, 0.03), (0.25, 0.8), (0.8, 4))
+    )
+    still, alone = ({size: settled(size, inputs) for size in SIZES} for inputs in ("zeros", "normal"))
+    equal, clock, found = (
+        {size: of(size) for size in SIZES}
+        for of in (
+            lambda size: share(size, "lasting", "zeros"),
+            lambda size: float(np.divide(*alone[size][1])),
+            lambda size: np.round(by_process(size), 1),  # as the table shows them
+        )
+    )
     leads = {  # in points, of one process: by the places of the two, and by size
-        (ahead, behind, size): of[ahead - 1] - of[behind - 1]
-        for (ahead, behind), (size, of) in product(((1, 3), (2, 3), (1, 2)), found.items())
+        (ahead, behind, size): of[ahead] - of[behind]
+        for (ahead, behind), (size, of) in product(((0, 2), (1, 2), (0, 1)), found.items())
     }
-    energy, longer, clock = (
-        np.array([np.divide(*of) - 1 for of in each])
-        for each in (
-            [[sustained.of(who, size).joules for who in BOTH] for size in SIZES],
-            [both(size, "lasting") for size in SIZES],
-            [drawn(size)[:, 0] for size in SIZES],
-        )
+    overshoot, idle = (
+        [watts for who in whose for watts in sustained.of(who, SIZE, protocol=protocol).samples.watts]
+        for whose, protocol in ((BOTH[:1], "in turns"), (BOTH, "burst"))
     )
-    still, alone = ([drawn(size, inputs).T for size in SIZES] for inputs in ("zeros", "normal"))
-    joules = sustained.of(KERNEL, SIZE).joules
-    counted = [1e3 * sustained.of(who, SIZE).joules / ms for who, ms in zip(BOTH, both(SIZE, "lasting"), strict=True)]
-    reasons = {
-        bits
-        for who, size in product(BOTH, SIZES)
-        for of in [sustained.of(who, size, "zeros").reasons]
-        for bits in of[len(of) // 2 :]
-    }
+    moves, beside = copy_engine.moves(SIZE), [processes(who, 4096, "others") for who in (KERNEL, find("19"))]
     assert (
-        max(share(size, "burst") for size in SIZES) < 98.5 < 100.9 < turns(SIZE)[0]
+        max(share(size, "burst") for size in SIZES) < 98.5 < 100.9 < turns(SIZE).min()
         and share(SIZE, "lasting") < 99.5
-        and abs(joules / limit * 1e3 - both(SIZE, "lasting")[0]) < 0.005
-        and all(abs(np.diff(watts)).max() < 0.5 and abs(watts - limit).max() < 0.02 * limit for _, watts in alone)
-        and max(clock) < -0.03
-        and not np.any(np.array([*still, *alone])[:, 0] % 15)
-        and all(mhz[0] == mhz[1] and power[0] > 1.05 * power[1] for mhz, power in still)
-        and min(longer) > 0.009
-        and min(energy) > 0.015
-        and abs(energy - longer)[1] < 0.002
-        and max(zeros["in turns"], zeros["lasting"], found[SIZE][0].max()) < 103.6
-        and min(zeros["in turns"], zeros["lasting"], found[SIZE][0].max()) > 103.3 > 101 > zeros["burst"]
-        and found[SIZE][1].max() < 103
-        and reasons == {4}
-        and max(power.max() for _, power in still) < 0.65 * limit
-        and round(100 * (counted[0] / counted[1] - 1), 1) == round(100 * (energy - longer)[0], 1)
         and all(
-            run[3, 2] < limit / 2 < limit < np.median(run[(run[:, 0] > 0.25) & (run[:, 0] < 0.8), 2]) for run in runs
+            limit < of[:, 2].min() and of[:, 1].min() > 1.1 * begin[:, 1].max()
+            for of, begin in zip(over, start, strict=True)
         )
-        and min(of.min() for (_, behind, _), of in leads.items() if behind == 3) > 0
-        and leads[1, 2, SIZE].min() > 0 > leads[2, 3, SIZE].max() - leads[1, 2, SIZE].max()
-        and leads[2, 3, 4096].min() > 9 * abs(leads[1, 2, 4096]).max()
+        and all(of[:, 2].min() < 0.8 * limit and of[:, 1].max() > 2 for of in after)
+        and min(overshoot) > limit
+        and np.median(idle) < 0.2 * limit
+        and max(clock.values()) < 0.985
+        and all(0.98 * limit < watts.min() <= watts.max() < limit for _, _, watts in alone.values())
+        and all(mhz[0] == mhz[1] < 0.9 * card().boost_mhz for _, mhz, _ in still.values())
+        and all(1.05 * watts[1] < watts[0] < 0.65 * limit for _, _, watts in still.values())
+        and all(
+            set(of.reasons[len(of.reasons) // 2 :]) == {4}  # the software power cap
+            for of in (sustained.of(who, size, "zeros") for who, size in product(BOTH, SIZES))
+        )
+        and all(abs(equal[size] * clock[size] - share(size, "lasting")) < 1.5 for size in SIZES)
+        and max(abs(turns(size) - equal[size]).max() for size in SIZES) < 1.5
+        and share(SIZE, "burst", "zeros") < equal[SIZE] - 3
+        and both(SIZE, "burst", "zeros")[0] < 0.9 * both(SIZE, "lasting", "zeros")[0]
+        and persistent.chosen(8192) == 224 == PLACES[8192]["its code, sixth"].parameters["BN"]
+        and persistent.chosen(4096) == 256 == PLACES[4096]["its code, fourth"].parameters["BN"]
+        and all(leads[row, 2, size].min() > 3 * abs(leads[0, 1, size]).max() for row in (0, 1) for size in SIZES)
+        and np.subtract(*beside).min() > 2.5
     )
-    off = [
-        ms * limit / sustained.of(who, size).joules / 1e3 - 1
-        for size in SIZES
-        for who, ms in zip(BOTH, both(size, "lasting"), strict=True)
-        if (who, size) != (KERNEL, SIZE)
-    ]
     return {
         "card": card().name,
         "limit": f"{limit} W",
         "boost": f"{card().boost_mhz:,} MHz",
         "rest": f"{settings['rest']:g} s",
         "seconds": f"{settings['lasting_s']:g} s",
+        "reads": f"{settings['lasting_s'] / np.mean([np.count_nonzero(np.diff(run[:, 2])) for run in runs]):.1f} s",
+        "start": f"{max(of[:, 1].max() for of in start):.2f} ms",
+        "peak": f"{max(of[:, 1].max() for of in after):.1f} ms",
+        "over": f"{span(np.concatenate(over)[:, 2], '.0f')} W",
         "burst ms": f"about {settings['chunks'] * 2 * both(SIZE, 'burst')[0]:.0f} ms",
         "sample": f"{2 * both(SIZE, 'in turns')[0]:.1f} ms",
+        "turns watts": f"{span(overshoot, '.0f')} W",
+        "idle": f"{np.median(idle):.0f} W",
         **{f"20 {way}": f"{both(SIZE, way)[0]:.2f} ms" for way in NAMES},
         "burst": f"{share(SIZE, 'burst'):.1f}%",
-        "turns": "{:.1f}% to {:.1f}%".format(*turns(SIZE)),
+        "turns": f"{span(turns(SIZE))}%",
         "alone": f"{share(SIZE, 'lasting'):.1f}%",
-        "worked": f"{joules:.3f} J / {limit} W = {joules / limit * 1e3:.3f} ms",
-        "took": f"{both(SIZE, 'lasting')[0]:.3f} ms",
-        "off": f"{min(off):.1%} to {max(off):.1%}",
+        "parted": f"{np.ptp(parts(4096, 'burst', 'zeros')):.1f}",
+        "zeros watts": " and ".join(f"{of:.0f} W" for of in still[SIZE][2]),
+        "zeros clock": f"{still[SIZE][1][0]:,.0f} MHz",
+        "normal clock": f"{1 - clock[SIZE]:.1%}",
+        "zeros burst": f"{share(SIZE, 'burst', 'zeros'):.1f}%",
+        "zeros ms": f"{both(SIZE, 'burst', 'zeros')[0]:.2f} ms instead of {both(SIZE, 'lasting', 'zeros')[0]:.2f}",
         **{
-            f"product {size}": f"{cycles:.1f}% · {own:,.0f} / {theirs:,.0f} = {cycles * own / theirs:.1f}%"
+            f"product {size}": f"{equal[size]:.1f}% · {own:,.1f} / {theirs:,.1f} = {equal[size] * own / theirs:.1f}%"
             for size in SIZES
-            for cycles, (own, theirs) in [(share(size, "lasting", "zeros"), drawn(size)[:, 0])]
+            for own, theirs in [alone[size][1]]
         },
-        "alone 4096": f"{share(4096, 'lasting'):.1f}%",
-        **{f"energy {size}": f"{of:.1%}" for size, of in zip(SIZES, energy, strict=True)},
-        **{f"longer {size}": f"{of:.1%}" for size, of in zip(SIZES, longer, strict=True)},
-        **{f"lower {size}": f"{-of:.1%}" for size, of in zip(SIZES, clock, strict=True)},
-        "fewer": f"{1 - np.divide(*both(SIZE, 'lasting', 'zeros')):.1%}",
-        "counted": "{:.0f} W for 20 and {:.0f} W for cuBLAS".format(*counted),
-        "nvml": f"{alone[0][1].mean():.0f} W",
-        **{f"zeros {way}": f"{of:.1f}%" for way, of in zeros.items()},
-        **{
-            name: "{:.1f} to {:.1f}%".format(*np.quantile(found[SIZE][row], (0, 1)))
-            for row, name in ((0, "first"), (1, "fourth"))
-        },
-        **{
-            "{} {} {}".format(*of): "{:.1f} to {:.1f}".format(*np.quantile(points, (0, 1)))
-            for of, points in leads.items()
-        },
+        **{f"measured {size}": f"{share(size, 'lasting'):.1f}%" for size in SIZES},
+        **{f"equal {size}": f"{equal[size]:.1f}%" for size in SIZES},
+        **{"{} {} {}".format(*of): span(points).replace("-", "−") for of, points in leads.items()},
         "deviation": f"{np.std(copy_engine.moves(4096), ddof=1):.2%}",
         "noise": f"{copy_engine.chance(4096):.1%}",
+        "beside": span(np.subtract(*np.round(beside, 1))),
+        "one": f"{np.max(np.square(moves - np.mean(moves))) / np.var(moves) / len(moves):.0%}",
     }

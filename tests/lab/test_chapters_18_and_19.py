@@ -1,6 +1,7 @@
 """Computations of chapters 18 and 19: times, gains and chance, places of chunks, the life of a stage."""
 
 import dataclasses
+import math
 
 import pytest
 
@@ -42,8 +43,14 @@ def test_what_is_recorded_alike_twice_differs_by_nothing(monkeypatch):
 def test_a_shift_of_all_is_no_chance(monkeypatch):
     """A recording in which all shares are larger by the same factor says nothing about their differences."""
     record = load("hopper")
-    shifted = dataclasses.replace(record, points=[dataclasses.replace(at, ms=at.ms / 1.05) for at in record.points])
+
+    def faster(of):
+        return dataclasses.replace(of, own=dataclasses.replace(of.own, ms=[ms / 1.05 for ms in of.own.ms]))
+
+    points = [dataclasses.replace(at, processes=list(map(faster, at.processes))) for at in record.points]
+    shifted = dataclasses.replace(record, points=points)
     monkeypatch.setattr(copy_engine, "load", lambda name: shifted if name == "hopper_again" else record)
+    assert copy_engine.moves(4096) == pytest.approx(math.log(1.05))
     assert copy_engine.chance(4096) == pytest.approx(0, abs=1e-9)
 
 

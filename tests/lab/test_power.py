@@ -1,11 +1,15 @@
 """Three protocols, the course of a run alone, and chance."""
 
 import numpy as np
+import pytest
 
 import lab
-from lab.chapters import power
-from lab.records.timings import Samples, load
-from sgemm_tutorial import find
+from lab.chapters import copy_engine, power
+from lab.records.timings import load
+from sgemm_tutorial import find, operands
+from sgemm_tutorial.launch import Place
+
+H200 = Place("sm_90", 132)
 
 
 def test_20_leads_in_turns_and_has_the_lower_clock_alone():
@@ -14,14 +18,14 @@ def test_20_leads_in_turns_and_has_the_lower_clock_alone():
         ms, their_ms = power.both(size, "in turns")
         assert ms < their_ms and power.share(size, "in turns") > 100
         ms, their_ms = power.both(size, "lasting")
-        clocks = power.drawn(size)[:, 0]
+        clocks = power.settled(size)[1]
         assert clocks[0] < clocks[1] < lab.card().boost_mhz and ms > their_ms
         assert np.isclose(power.both(size, "burst")[0], lab.sustained.of(find("20"), size, protocol="burst").ms)
-    assert power.protocols_table().rows[1][-2] == "101.0 to 103.5%" and power.figures()
+    assert power.protocols_table().rows[2][2] == "102.3 to 103.5" and power.figures()
 
 
 def test_on_zeros_both_have_one_clock_and_20_takes_more_power():
-    (clock, watts), (their_clock, their_watts) = power.drawn(8192, "zeros")
+    _, (clock, their_clock), (watts, their_watts) = power.settled(8192, "zeros")
     assert clock == their_clock == 1680 and 1.15 < watts / their_watts < 1.16
     assert [round(power.share(8192, of, "zeros"), 1) for of in ("in turns", "lasting")] == [103.4, 103.5]
 
@@ -34,40 +38,38 @@ def test_the_picture_holds_all_that_was_seen():
     assert "seconds" in drawn and "nan" not in drawn
 
 
-def test_a_share_in_turns_is_of_pairs():
-    """A drift that both samples of a pair see drops out, though the two medians are of different moments."""
-    own, theirs = (Samples(ms, [None] * 3, [None] * 3) for ms in ([1.0, 2.0, 3.0], [1.1, 2.2, 1.5]))
-    assert np.isclose(power.paired(own, theirs), 110)
+def test_parts_are_the_two_bursts_and_the_quarters_of_a_second_half():
+    own, theirs = (lab.sustained.of(who, 4096, "zeros", "burst").samples.ms for who in power.BOTH)
+    bursts = power.parts(4096, "burst", "zeros")
+    assert len(bursts) == 2 and np.isclose(bursts[0], 100 * np.median(theirs[:8]) / np.median(own[:8]))
+    quarters = power.parts(8192, "lasting")
+    assert len(quarters) == 4 and quarters.min() < power.share(8192, "lasting") < quarters.max()
 
 
-def test_at_the_limit_the_kernel_of_more_energy_takes_longer():
-    """On zeros, it doesn't."""
-    rows = {row[0]: row[3:] for row in power.alone_table().rows}
-    assert rows["normal, 8192"] == ("1.219, 1.191: +2.3%", "1.743, 1.726: +1.0%")
-    assert [[of.partition(": ")[2][0] for of in row] for row in rows.values()] == [["+", "-"]] * 2 + [["+", "+"]] * 2
-    assert power.figures()["counted"] == "699 W for 20 and 690 W for cuBLAS"
-    assert power.figures()["alone"] == "99.0%"
-    assert power.figures()["worked"] == "1.219 J / 700 W = 1.741 ms"
-    assert power.figures()["product 8192"] == "103.5% · 1,365 / 1,425 = 99.2%"
+def test_means_of_the_clocks_predict_the_shares_alone_to_about_a_point():
+    figures = power.figures()
+    assert figures["product 8192"] == "103.5% · 1,350.6 / 1,430.5 = 97.7%" and figures["measured 8192"] == "99.0%"
+    assert figures["product 4096"] == "100.3% · 1,426.2 / 1,451.8 = 98.6%" and figures["measured 4096"] == "98.4%"
+    assert power.alone_table().rows[2] == ("normal, 8192", "1,350.6", "1,430.5", "693", "693")
 
 
-def test_20_is_timed_first_and_fourth_and_19_tenth():
-    """And 20's code is the same in both places."""
-    twentieth = find("20")
-    same = [of for of in load("hopper").points if of.M == 8192 and of.digest == lab.sustained.of(twentieth).digest]
-    assert sum(dict(of.parameters) == twentieth.parameters for of in same) == 2
-    for name in power.RECORDINGS:
-        keys = [point.key for point in load(name).points if point.M == 8192]
-        assert [keys.index(power.copy_engine.timed(of, 8192, name).key) for of in power.PLACES.values()] == [0, 3, 9]
+@pytest.mark.parametrize(("size", "places"), [(8192, [0, 5, 9]), (4096, [0, 3, 9])])
+def test_20s_code_has_two_places(size, places):
+    """The second time as the variant whose tile is as wide as the one that 20 chooses."""
+    first, again, _ = power.PLACES[size].values()
+    launched = [of.resolve(operands.imagined(size, size, size, of.types), H200).kernel for of in (first, again)]
+    assert launched[0].parameters == launched[1].parameters == again.parameters
+    for name in copy_engine.TWICE:
+        keys = [point.key for point in load(name).points if size == point.M]
+        assert [keys.index(copy_engine.timed(of, size, name).key) for of in power.PLACES[size].values()] == places
         assert len(keys) == 13
 
 
 def test_shares_are_by_recording_and_by_process():
     found = power.by_process(8192)
-    of = power.copy_engine.timed(find("19"), 8192, "hopper_again").processes[1]
+    of = copy_engine.timed(find("19"), 8192, "hopper").processes[1]
     assert found.shape == (3, 2, 3) and np.isclose(found[2, 0, 1], 100 * np.median(np.divide(of.cublas.ms, of.own.ms)))
-    assert found[:2].min() > found[2].max() and (found[0] > found[1]).all()
-    figures = power.figures()
-    assert figures["1 2 8192"] == "0.4 to 2.4" and figures["fourth"] == "101.0 to 102.4%"
+    assert found[:2].min() > found[2].max()
+    assert power.figures()["0 1 8192"] == "−0.5 to 0.5"
     rows = power.processes_table().rows
-    assert rows[2][2:] == ("100.6, 99.4, 100.2", "100.7, 100.6, 100.7", "100.4 ± 0.5") and len(rows) == 6
+    assert rows[2][2:] == ("100.7, 100.6, 100.7", "100.6, 99.4, 100.2") and len(rows) == 6
