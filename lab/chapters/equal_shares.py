@@ -122,13 +122,13 @@ def parted() -> Table:
                 tile + name,
                 f"{shares} of {of['CLUSTER']}",
                 parts,
-                -(-256 // parts),
+                -(-256 // (parts if way.whole else of["CLUSTER"])),
                 f"{4e-6 * LONG[0] * LONG[1] * parts * (parts > 1):.1f}",
                 f"{us:.1f}",
             )
         )
     return Table(
-        ("a block's tile", "clusters of blocks", "parts of a tile", "steps of a cluster", "MB of parts", "µs"),
+        ("a block's tile", "clusters of blocks", "parts of a tile", "steps of a block", "MB of parts", "µs"),
         rows,
         f"Ways to do {times_of(LONG)}, {ceilings.card().name}",
     )
@@ -192,7 +192,7 @@ def measured() -> Table:
     return Table(
         ("M×N×K", "20", "22 alone", "22 as called (by)", "better opponent, six runs"),
         rows,
-        f"µs of a launch, {ceilings.card().name}; in the last two lines 22 copies A and B, which 20 can't fetch",
+        f"µs from a launch's end to the next, {ceilings.card().name}; in the last two lines 22 copies A and B",
         "wide.cu is for one or two rows. Where it or deep.cu is called, the model chose 22 alone's way. "
         f"One in shares took {min(us for way, us in finals((64, 4096, 4096)).items() if way.whole):.1f}"
         " at 64×4096×4096 in the search.",
@@ -417,14 +417,17 @@ def figures() -> dict[str, str]:
     least = min(new, key=lambda size: new[size].percent_of_searched)
     of_kind = {
         name: [new[at].percent_of_searched for at in new if KINDS.index(kind(at)) in of]
-        for name, of in {"aligned": (0, 1), "large": (0,), "thin": (2,), "unaligned": (3,)}.items()
+        for name, of in {"large": (0,), "small": (1,), "thin": (2,), "unaligned": (3,)}.items()
     }
+    slow = sorted((at for at in new if kind(at) == KINDS[2]), key=lambda size: new[size].percent_of_searched)[:6]
+    assert all(M > 5000 and N < 57 for M, N, _ in slow)
     assert geometric_mean(of_kind["large"]) < 95 and kind(least) == KINDS[2] and not new.keys() & {*found, *LAYERS}
     return {
         **{
             name: f"{1e3 * ms:.1f} µs"
             for name, ms in {
-                "deep": found[LONG].ms,
+                "deep": own[LONG].ms,
+                "deep whole": points(WHOLE)[LONG].ms,
                 "deep apart": finals()[deep] / 1e3,
                 "deep followed": finals()[divided(2, 16)] / 1e3,
                 "deep better": better(LONG),
@@ -452,6 +455,7 @@ def figures() -> dict[str, str]:
         "searched shapes": str(len(found.keys() & {*SHAPES})),
         "even": str(len(cut) - len(uneven)),
         "cut uneven": str(len(uneven)),
+        "uneven more": str(sum(gained > 0.01 for gained in uneven)),
         "gained uneven": f"{min(uneven):.1%} to {max(uneven):.0%}",
         "gained": f"{finals()[deep] / finals()[best]:.2f}",
         "regret": f"{geometric_mean(of.expected_ms / of.ms for of in found.values()) - 1:.0%}",

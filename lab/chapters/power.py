@@ -108,15 +108,21 @@ def protocols_table() -> Table:
 
 
 def alone_table() -> Table:
-    """Return MHz and watts of 20 and of cuBLAS alone, by inputs and size."""
+    """Return MHz, watts and joules of a launch of 20 and of cuBLAS alone, by inputs and size."""
     return Table(
-        ("inputs, M = N = K", "MHz, 20", "MHz, cuBLAS", "W, 20", "W, cuBLAS"),
+        ("inputs, M = N = K", "MHz, 20", "MHz, cuBLAS", "W, 20", "W, cuBLAS", "J, 20", "J, cuBLAS"),
         [
-            (f"{inputs}, {size}", *(f"{of:,.1f}" for of in settled(size, inputs)[1]), *watts)
+            (
+                f"{inputs}, {size}",
+                *(f"{of:,.1f}" for of in settled(size, inputs)[1]),
+                *watts,
+                *(f"{sustained.of(who, size, inputs).joules:.4f}" for who in BOTH),
+            )
             for inputs, size in product(("zeros", "normal"), SIZES)
             for watts in [(f"{of:.0f}" for of in settled(size, inputs)[2])]
         ],
         f"Alone, means of each run's second half, by NVML, {card().name}",
+        "J: energy of a launch, by the card's counter.",
     )
 
 
@@ -202,6 +208,11 @@ def figures() -> dict[str, str]:
         and np.median(idle) < 0.2 * limit
         and max(clock.values()) < 0.985
         and all(0.98 * limit < watts.min() <= watts.max() < limit for _, _, watts in alone.values())
+        and all(
+            ours > theirs
+            for inputs, size in product(("zeros", "normal"), SIZES)
+            for ours, theirs in [(sustained.of(who, size, inputs).joules for who in BOTH)]
+        )
         and all(mhz[0] == mhz[1] < 0.9 * card().boost_mhz for _, mhz, _ in still.values())
         and all(1.05 * watts[1] < watts[0] < 0.65 * limit for _, _, watts in still.values())
         and all(
