@@ -3,7 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import groupby
 from types import ModuleType
 
@@ -147,6 +147,17 @@ class Decoder:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._types: dict[str, np.dtype | None] = {}
+
+    @cached_property
+    def used(self) -> set[str]:
+        """The registers that instructions read to do something else than to store them."""
+        return {
+            name
+            for block in self.program.blocks
+            for of in block
+            if not of.opcode.startswith("st.")
+            for name in registers_of(of.operands[1:])
+        }
 
     def steps(self, block: list[Instruction], in_order: bool) -> list[tuple[Instruction, Step, list[Instruction]]]:
         """Return the steps of a basic block, as in `Code`; the scheduler handles the branch or barrier at its end."""
@@ -319,7 +330,7 @@ class Decoder:
         part = f"b{8 * whole.itemsize // count}"
         reject(instruction, isinstance(target, tuple) == isinstance(source, tuple) or part not in DTYPES)
         if isinstance(source, tuple):
-            reads = [self._reader(operand, part, instruction) for operand in source]
+            reads = [_or_zero(of, self._reader(of, part, instruction), DTYPES[part]) for of in source]
             widened = self._widener(target, whole, instruction)
 
             def execute(batch: Batch, lanes: Lanes) -> None:
@@ -500,13 +511,16 @@ class Decoder:
         width, line = dtype.itemsize * count, instruction.line
         locate = self._address(address, instruction)
         reads = [self._reader(value, instruction.opcode.rpartition(".")[2], instruction) for value in values]
-        if space == "param":  # a struct's padding may have any value
+        whole = count > 1 and dtype.kind in "iu"  # as a struct is copied, whose padding may have any value
+        if space == "param" or whole:
             reads = [_or_zero(value, read, dtype) for value, read in zip(values, reads, strict=True)]
+        padding = whole and dtype.itemsize < 4 and self.used.isdisjoint(registers_of((values,)))
+        unwritten = "all" if padding else "some" if dtype.kind in "iu" else "none"
         targets = [(value.name, self._widener(value, dtype, instruction)) for value in values] if kind == "load" else []
 
         def act(batch: Batch, lanes: Lanes, space: str, addresses: np.ndarray) -> None:
             if kind == "load":
-                loaded = batch.spaces.load(space, addresses, lanes, dtype, count)
+                loaded = batch.spaces.load(space, addresses, lanes, dtype, count, unwritten=unwritten)
                 for (name, widened), value in zip(targets, loaded, strict=True):
                     batch.registers.write(name, widened(value), lanes)
             else:
@@ -656,7 +670,7 @@ def _as_it_is(value: np.ndarray) -> np.ndarray:
 def _or_zero(operand: Operand, read: Callable, dtype: np.dtype) -> Callable[[Batch, Lanes], np.ndarray]:
     """Return the function that fetches an operand, or 0 where it is a register that nothing wrote."""
     name, zero = getattr(operand, "name", None), np.zeros(1, dtype)
-    return lambda batch, lanes: zero if name and name not in batch.registers.values else read(batch, lanes)
+    return lambda batch, lanes: read(batch, lanes) if not name or batch.registers.has(name) else zero
 
 
 def _trap(batch: Batch, lanes: Lanes) -> None:

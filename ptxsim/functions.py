@@ -1,7 +1,9 @@
 """Builds further arithmetic instructions from a few patterns: `FUNCTIONS` holds those that `OPERATIONS` lacks.
 
-These are functions of floats in all rounding modes, half precision, conversions, and bits. Semantics: NVIDIA, "Parallel
-Thread Execution ISA", "Instruction Set".
+These are functions of floats in all rounding modes, half precision, conversions, and bits. Arithmetic on float32 and
+float64 follows IEEE 754, rounds to nearest even unless an opcode says otherwise, and has subnormals, which is NVRTC's
+default. The payload of a float64 NaN is not modelled. Semantics: NVIDIA, "Parallel Thread Execution ISA", "Instruction
+Set".
 """
 
 from itertools import product
@@ -245,8 +247,8 @@ FUNCTIONS = {
     ),
     **dict(_float(f"div.full{ftz}.f32", approximate("div", full=True), "f32 f32") for ftz in FTZ),
     **dict(
-        _float(f"{name}{ftz}.f32", checked(f), "f32")
-        for (name, f), ftz in product((("neg", np.negative), ("abs", np.abs)), FTZ)
+        _float(f"{name}{kind}", checked(f), kind[-3:])
+        for (name, f), kind in product((("neg", np.negative), ("abs", np.abs)), (".f32", ".ftz.f32", ".f64"))
     ),
     **dict(_float(f"{name}.approx.ftz.f64", coarse(name), "f64") for name in ("rcp", "rsqrt")),
     **dict([_float("rsqrt.approx.f64", APPROXIMATE["rsqrt"], "f64")]),
