@@ -90,12 +90,29 @@ MODULES = {
     "fence.release.": atomics,
     "fence.": sync,
 }
-"""The module that decodes the opcodes with a prefix and tells their classes."""
+"""The module that decodes the opcodes with a prefix."""
 
-KINDS = (
-    {"bar.warp.sync": "warp barrier", "nanosleep.u32": "sleep"} | copies.GROUPS | dict.fromkeys(copies.WIDTHS, "copy")
-)
-"""The classes of other opcodes, for the counters."""
+CLASSES = {
+    "wgmma.fence.": "fence",
+    "wgmma.commit_group.": "commit",
+    "wgmma.wait_group.": "wait",
+    "ldmatrix.": "shared load",
+    "stmatrix.": "shared store",
+    "mbarrier.try_wait.": "wait",
+    "mbarrier.": "arrive",
+    "barrier.cluster.": "cluster barrier",
+    "prefetch.": "prefetch",
+    "setmaxnreg.": "registers",
+    "shfl.": "shuffle",
+    "nanosleep.": "sleep",
+    **copies.GROUPS,
+    "cp.async.": "copy",
+    **dict.fromkeys(("wmma.", "mma.", "wgmma."), "tensor"),
+    **dict.fromkeys(("vote.", "match.", "redux.", "elect.", "activemask."), "vote"),
+    **dict.fromkeys(("atom.", "red."), "atomic"),
+    **dict.fromkeys(("membar.", "fence.", "griddepcontrol."), "fence"),
+}
+"""The classes of opcodes by their prefixes, for the counters: the first that fits counts."""
 
 
 @lru_cache(maxsize=16)
@@ -717,8 +734,9 @@ def _class(opcode: str) -> str:
     if opcode.startswith(("ld.", "st.")):
         space, kind, *_ = _access(opcode)
         return f"{'cluster' if space == CLUSTER else space} {kind}"
-    module = _module(opcode)
-    return module.kind(opcode) if module else KINDS.get(opcode, "branch")
+    if transfer := tensor.TRANSFER.fullmatch(opcode):
+        return f"{transfer[4] or 'generic'} {transfer[1]}"
+    return next((kind for begins, kind in CLASSES.items() if opcode.startswith(begins)), "branch")
 
 
 @cache

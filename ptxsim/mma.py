@@ -104,11 +104,6 @@ KINDS = {
 """The kinds by depth, and the types of sums and of factors."""
 
 
-def kind(opcode: str) -> str:
-    """Return the instruction's class for the counters."""
-    return {"mma": "tensor", "ldmatrix": "shared load", "stmatrix": "shared store"}[opcode.partition(".")[0]]
-
-
 def flops(opcode: str) -> int:
     """Return the floating-point operations per thread."""
     match = MULTIPLY.fullmatch(opcode)

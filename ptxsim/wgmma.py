@@ -38,11 +38,6 @@ MULTIPLY = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(16(?!\.f32\.
 FENCE, COMMIT, WAIT = (f"wgmma.{name}.sync.aligned" for name in ("fence", "commit_group", "wait_group"))
 
 
-def kind(opcode: str) -> str:
-    """Return the instruction's class for the counters."""
-    return {FENCE: "fence", COMMIT: "commit", WAIT: "wait"}.get(opcode, "tensor")
-
-
 def flops(opcode: str) -> int:
     """Return the floating-point operations per thread."""
     match = MULTIPLY.fullmatch(opcode)
