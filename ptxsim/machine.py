@@ -230,8 +230,10 @@ def _passed(memory: GlobalMemory, name: str, value: Any, fresh: Collection[str])
     if isinstance(value, list):
         if not value or not all(of is None or isinstance(of, np.ndarray) for of in value):
             raise ArgumentError(name, repr(value), "a list of arrays, or of None for null pointers")
-        places = [0 if of is None else _passed(memory, f"{name}[{place}]", of, fresh) for place, of in enumerate(value)]
-        value = np.array(places, np.uint64)
+        value = np.array(
+            [0 if of is None else _passed(memory, f"{name}[{place}]", of, fresh) for place, of in enumerate(value)],
+            np.uint64,
+        )
     if isinstance(value, np.ndarray):
         if not value.flags.c_contiguous:
             raise ArgumentError(name, f"strides {value.strides}", f"np.ascontiguousarray({name})")
