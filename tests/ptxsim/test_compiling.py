@@ -136,6 +136,11 @@ BINDINGS = """
 #define HELPER(NAME) struct NAME##_t { float x; };
 #define BIND(NAME, TYPE) \\
 void NAME(torch::Tensor x) { CHECK(x) const int n = x.size(0); NAME##_kernel<<<1, n>>>((TYPE*)x.data_ptr()); }
+#define DECLARE(NAME) __global__ void NAME##_kernel(float* x);
+namespace files = std::filesystem;
+DECLARE(two)
+DECLARE(last)
+void host(float* x) { auto launched = [&](auto kernel) { kernel<<<1, 8>>>(x); }; launched(two_kernel); }
 HELPER(pair)
 DEFINE(two, 2) DEFINE(six, pair_t{6}.x)
 BIND(two, float)
@@ -149,7 +154,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("two", &two); }
 
 @pytest.mark.parametrize(("kernel", "expected"), [("two", [2] * 8), ("six", [6] * 8), ("last", [0, 7, 0, 0] * 2)])
 def test_macros_for_functions_of_the_host_are_left_out(kernel, expected):
-    """Those that bind kernels to Python; macros for kernels, and for classes that these use, stay."""
+    """Those that bind kernels to Python; macros for kernels, declarations and classes that these use stay."""
     x = np.zeros(8, np.float32)
     ptxsim.run(*ptxsim.compile(BINDINGS, f"{kernel}_kernel"), 1, 2 if kernel == "last" else 8, {"x": x})
     assert x.tolist() == expected
