@@ -115,6 +115,7 @@ __global__ void k(float* a, double* b) {
         ("curand_kernel.h", "curandState state;"),
         ("thrust/complex.h", "thrust::complex<float> z;"),
         ("cutlass/cutlass.h", "cutlass::half_t z;"),
+        ("torch/extension.h", "torch::PackedTensorAccessor32<float, 1> z;"),
     ],
 )
 def test_a_library_is_the_hosts_alone(header, use):

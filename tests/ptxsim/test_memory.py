@@ -223,6 +223,20 @@ __global__ void k(One* fresh, float* o) {{
     assert out.tolist() == [31] * 32
 
 
+def test_a_structs_padding_may_be_copied_in_local_memory():
+    source = """
+struct One { double key; int t; };
+__global__ void k(const int* x, float* o, int n) {
+    One mine[4];
+    for (int i = 0; i < n; ++i) mine[(i + x[0]) & 3].key = mine[(i + x[0]) & 3].t = i;
+    for (int i = 0; i < n; ++i) if (mine[i].key < 3) mine[i] = mine[x[i] & 3];
+    o[0] = mine[x[1]].key + 10 * mine[x[2]].t;
+}"""
+    x, out = np.arange(4, dtype=np.int32), np.zeros(1, np.float32)
+    launch(source, 1, 1, x=x, o=out, n=4)
+    assert out.tolist() == [21]
+
+
 @pytest.mark.parametrize(("type_", "unwritten"), [("float4", 3), ("int4", 4), ("uchar4", 4), ("double", 2), ("int", 1)])
 def test_what_is_no_structs_padding_may_not_be_read_unwritten(type_, unwritten):
     """Of four floats none may be missing; of integers, which copies of structs use, not all may, where they count."""
