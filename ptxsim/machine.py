@@ -352,7 +352,7 @@ class Machine:
                 kind[0] != "b" and dtype.kind in "iuf" and (dtype.kind == "f") != (of.kind == "f")
             ):
                 needs = f"{size} bytes of type {kind}, as the kernel declares"
-                needs += ": an array, None, or np.uint64" * (kind == "u64")
+                needs += ": an array, a list of arrays, None, or np.uint64" * (kind == "u64")
                 needs += ": a tuple of the struct's members" * bool(count)
                 raise ArgumentError(argument, _described(came, value), needs)
             parameters[mangled] = np.array([value])
