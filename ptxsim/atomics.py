@@ -48,11 +48,6 @@ OTHERS = "it has no atomics on distributed shared memory, that of a cluster's ot
 FENCE = re.compile(r"membar\.(cta|gl|sys)|fence(?:\.(?:sc|acq_rel|acquire|release))?\.(cta|cluster|gpu|sys)")
 
 
-def kind(opcode: str) -> str:
-    """Return the instruction's class for the counters."""
-    return "atomic" if opcode.startswith(("atom", "red")) else "fence"
-
-
 def step(instruction: Instruction, reader: Callable, address: Callable) -> Step | None:
     """Decode one of this module's instructions.
 

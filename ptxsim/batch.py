@@ -26,8 +26,6 @@ from .ptx import Instruction
 from .registers import RegisterFile, special
 from .spaces import AddressSpaces
 from .taint import Taint
-from .tracing import Access as Access
-from .tracing import Event as Event
 from .tracing import Tracer
 from .warps import Convergence
 

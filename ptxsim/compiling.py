@@ -22,7 +22,7 @@ OF_CUDA = re.compile(
 """Headers that the device needs, and NVRTC reads. All others are taken for the host's."""
 
 LIBRARY = re.compile(
-    r'(?m)^[ \t]*#[ \t]*include[ \t]*[<"]((cub|thrust|cutlass|cute|curand)\b[^>"\n]*|(curand)_\w+\.h)[>"]'
+    r'(?m)^[ \t]*#[ \t]*include[ \t]*[<"]((cub|thrust|cutlass|cute|curand|torch)\b[^>"\n]*|(curand)_\w+\.h)[>"]'
 )
 """Headers of libraries, which only the host's code may use here."""
 INTEGER = r"\bu?int(?:8|16|32|64|ptr)_t\b"

@@ -16,8 +16,13 @@ import numpy as np
 from .lanes import PerLane
 from .memory import GlobalMemory, SharedMemory, of_part, refuse, require_aligned
 
-WIDTHS = {"cp.async.ca.shared.global": (4, 8, 16), "cp.async.cg.shared.global": (16,)}
-"""The copy instructions and the bytes that each may write: 16 only where it bypasses L1 (cg)."""
+WIDTHS = {
+    f"cp.async.{way}.shared{of}.global{hint}": widths
+    for way, widths in (("ca", (4, 8, 16)), ("cg", (16,)))
+    for of in ("", "::cta")
+    for hint in ("", ".L2::64B", ".L2::128B", ".L2::256B")
+}
+"""The copy instructions and the bytes that each may write: 16 only where it bypasses L1 (cg). L2 may fetch more."""
 
 GROUPS = {"cp.async.commit_group": "commit", "cp.async.wait_group": "wait", "cp.async.wait_all": "wait"}
 """The instructions that end a group of copies or wait for groups, and their classes for the counters."""

@@ -95,10 +95,10 @@ def parts(text: str, separator: str = ",") -> list[str]:
 
 
 def macros(text: str) -> dict[str, set[str]]:
-    """Return the words, and braces, to which the macros of a source expand, by the macros' names."""
+    """Return the words, braces and semicolons to which the macros of a source expand, by the macros' names."""
     found: dict[str, set[str]] = {}
     for name, value in _MACRO.findall(blanked(text)):
-        found.setdefault(name, set()).update(re.findall(r"\w+|\{", value))
+        found.setdefault(name, set()).update(re.findall(r"\w+|[{;]", value))
     for _ in found:  # a macro may name another, but not without end
         wider = {name: _expanded(words, found) for name, words in found.items()}
         if wider == found:
@@ -347,10 +347,11 @@ def _outermost(code: str) -> Iterator[tuple[str, str]]:
 
 _DEVICE = {"__global__", "__device__", "__constant__", "__shared__", "__managed__"}
 _CLASSES = {"struct", "class", "union", "enum"}
-_NEITHER = {"static_assert", "namespace", "friend", "asm"}
+_CALL = re.compile(r"\s*(\w+)\s*\(")
+_NEITHER = {"static_assert", "friend", "asm"}
 _IN_BRACKETS = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 _ALIGNMENT = re.compile(rf"\b(?:alignas|__align__|__builtin_align__|__attribute__)\s*{_IN_BRACKETS}")
-_OF_STD = set(re.findall(r"\w+", ALWAYS + "".join(HEADERS.values())))
+_OF_STD = set(re.findall(r"\w+", ALWAYS + "".join(HEADERS.values()))) - {"ostream", "istream", "cout", "cerr", "endl"}
 
 
 def device_words(text: str, known: Mapping[str, set[str]]) -> set[str]:
@@ -365,9 +366,10 @@ def device_words(text: str, known: Mapping[str, set[str]]) -> set[str]:
 def for_device(text: str, known: Mapping[str, set[str]], used: set[str]) -> str:
     """Return a source without the parts that only a host compiler understands, every other character where it was.
 
-    Functions that are neither ``__global__`` nor ``__device__`` are blanked, as are variables of the host, and classes
-    that are the host's. `known` are the `macros`, and `used` the `device_words`, of the source and of its headers. A
-    line behind a source with kernels makes the names in its namespaces known.
+    Functions that are neither ``__global__`` nor ``__device__`` are blanked, as are variables of the host, classes that
+    are the host's, and uses of macros that stand for such functions. `known` are the `macros`, and `used` the
+    `device_words`, of the source and of its headers. A line behind a source with kernels makes the names in its
+    namespaces known.
     """
     made, last = list(text), 0
     code = _DIRECTIVE.sub(spaces, blanked(text))
@@ -377,7 +379,12 @@ def for_device(text: str, known: Mapping[str, set[str]], used: set[str]) -> str:
 
     for at, body in [*_bodies(code), (len(code), "")]:
         for found in re.finditer(r"[^;{}\s][^;{}]*(;|\Z)", code[last:at]):  # directives before it stay
-            start = last + found.start() + _behind_macros(found[0], known)
+            start = last + found.start()
+            while (call := _CALL.match(code, start)) and (words := known.get(call[1], set())) & {"{", ";"}:
+                end = closing(code, call.end() - 1)  # it stands for functions, or declarations
+                if "{" in words and not words & (_DEVICE | _CLASSES | {"constexpr"}):
+                    blank(start, end)
+                start = end
             if found[1]:
                 if _is_hosts(code[start : last + found.end() - 1], known):
                     blank(start, last + found.end())
@@ -402,14 +409,6 @@ def for_device(text: str, known: Mapping[str, set[str]], used: set[str]) -> str:
 def _words(code: str, known: Mapping[str, set[str]]) -> set[str]:
     """Return the words of a text, and those to which the macros among them expand."""
     return _expanded(set(re.findall(r"\w+", code)), known)
-
-
-def _behind_macros(declaration: str, known: Mapping[str, set[str]]) -> int:
-    """Return where a declaration begins behind macros that stand for whole functions."""
-    at = 0
-    while (match := re.compile(r"\s*(\w+)\s*\(").match(declaration, at)) and "{" in known.get(match[1], ()):
-        at = closing(declaration, match.end() - 1)
-    return at
 
 
 def _without_arguments(code: str) -> str:
@@ -441,7 +440,7 @@ def _is_hosts(declaration: str, known: Mapping[str, set[str]]) -> bool:
     words, meant = [word for word in re.findall(r"\w+", before) if word != "operator"], _words(declaration, known)
     if not words or words[0] in _NEITHER or meant & _DEVICE:
         return False
-    if words[0] in ("using", "typedef") or "constexpr" in meant:
+    if words[0] in ("using", "typedef", "namespace") or "constexpr" in meant:
         return _has_hosts_type(declaration)
     constant = "const" in words and not re.search(r"\*(?!\s*const)", before) and not _has_hosts_type(before)
     return "(" in before or (len(words) > 1 and not (constant or words[0] in _CLASSES))

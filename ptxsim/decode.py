@@ -3,7 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import groupby
 from types import ModuleType
 
@@ -90,12 +90,29 @@ MODULES = {
     "fence.release.": atomics,
     "fence.": sync,
 }
-"""The module that decodes the opcodes with a prefix and tells their classes."""
+"""The module that decodes the opcodes with a prefix."""
 
-KINDS = (
-    {"bar.warp.sync": "warp barrier", "nanosleep.u32": "sleep"} | copies.GROUPS | dict.fromkeys(copies.WIDTHS, "copy")
-)
-"""The classes of other opcodes, for the counters."""
+CLASSES = {
+    "wgmma.fence.": "fence",
+    "wgmma.commit_group.": "commit",
+    "wgmma.wait_group.": "wait",
+    "ldmatrix.": "shared load",
+    "stmatrix.": "shared store",
+    "mbarrier.try_wait.": "wait",
+    "mbarrier.": "arrive",
+    "barrier.cluster.": "cluster barrier",
+    "prefetch.": "prefetch",
+    "setmaxnreg.": "registers",
+    "shfl.": "shuffle",
+    "nanosleep.": "sleep",
+    **copies.GROUPS,
+    "cp.async.": "copy",
+    **dict.fromkeys(("wmma.", "mma.", "wgmma."), "tensor"),
+    **dict.fromkeys(("vote.", "match.", "redux.", "elect.", "activemask."), "vote"),
+    **dict.fromkeys(("atom.", "red."), "atomic"),
+    **dict.fromkeys(("membar.", "fence.", "griddepcontrol."), "fence"),
+}
+"""The classes of opcodes by their prefixes, for the counters: the first that fits counts."""
 
 
 @lru_cache(maxsize=16)
@@ -147,6 +164,17 @@ class Decoder:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._types: dict[str, np.dtype | None] = {}
+
+    @cached_property
+    def used(self) -> set[str]:
+        """The registers that instructions read to do something else than to store them."""
+        return {
+            name
+            for block in self.program.blocks
+            for of in block
+            if not of.opcode.startswith("st.")
+            for name in registers_of(of.operands[1:])
+        }
 
     def steps(self, block: list[Instruction], in_order: bool) -> list[tuple[Instruction, Step, list[Instruction]]]:
         """Return the steps of a basic block, as in `Code`; the scheduler handles the branch or barrier at its end."""
@@ -319,7 +347,7 @@ class Decoder:
         part = f"b{8 * whole.itemsize // count}"
         reject(instruction, isinstance(target, tuple) == isinstance(source, tuple) or part not in DTYPES)
         if isinstance(source, tuple):
-            reads = [self._reader(operand, part, instruction) for operand in source]
+            reads = [_or_zero(of, self._reader(of, part, instruction), DTYPES[part]) for of in source]
             widened = self._widener(target, whole, instruction)
 
             def execute(batch: Batch, lanes: Lanes) -> None:
@@ -500,13 +528,16 @@ class Decoder:
         width, line = dtype.itemsize * count, instruction.line
         locate = self._address(address, instruction)
         reads = [self._reader(value, instruction.opcode.rpartition(".")[2], instruction) for value in values]
-        if space == "param":  # a struct's padding may have any value
+        whole = count > 1 and dtype.kind in "iu"  # as a struct is copied, whose padding may have any value
+        if space == "param" or whole:
             reads = [_or_zero(value, read, dtype) for value, read in zip(values, reads, strict=True)]
+        padding = whole and dtype.itemsize < 4 and self.used.isdisjoint(registers_of((values,)))
+        unwritten = "all" if padding else "some" if dtype.kind in "iu" else "none"
         targets = [(value.name, self._widener(value, dtype, instruction)) for value in values] if kind == "load" else []
 
         def act(batch: Batch, lanes: Lanes, space: str, addresses: np.ndarray) -> None:
             if kind == "load":
-                loaded = batch.spaces.load(space, addresses, lanes, dtype, count)
+                loaded = batch.spaces.load(space, addresses, lanes, dtype, count, unwritten=unwritten)
                 for (name, widened), value in zip(targets, loaded, strict=True):
                     batch.registers.write(name, widened(value), lanes)
             else:
@@ -656,7 +687,7 @@ def _as_it_is(value: np.ndarray) -> np.ndarray:
 def _or_zero(operand: Operand, read: Callable, dtype: np.dtype) -> Callable[[Batch, Lanes], np.ndarray]:
     """Return the function that fetches an operand, or 0 where it is a register that nothing wrote."""
     name, zero = getattr(operand, "name", None), np.zeros(1, dtype)
-    return lambda batch, lanes: zero if name and name not in batch.registers.values else read(batch, lanes)
+    return lambda batch, lanes: read(batch, lanes) if not name or batch.registers.has(name) else zero
 
 
 def _trap(batch: Batch, lanes: Lanes) -> None:
@@ -703,8 +734,9 @@ def _class(opcode: str) -> str:
     if opcode.startswith(("ld.", "st.")):
         space, kind, *_ = _access(opcode)
         return f"{'cluster' if space == CLUSTER else space} {kind}"
-    module = _module(opcode)
-    return module.kind(opcode) if module else KINDS.get(opcode, "branch")
+    if transfer := tensor.TRANSFER.fullmatch(opcode):
+        return f"{transfer[4] or 'generic'} {transfer[1]}"
+    return next((kind for begins, kind in CLASSES.items() if opcode.startswith(begins)), "branch")
 
 
 @cache

@@ -47,7 +47,7 @@ class DistributedShared:
         self._refuse("uninitialised", wrote == 0, addresses, "reads", "never written")
         self._require_ordered(granules, stamps, addresses, "reads", ("wrote",))
         for watch in self.others:
-            watch.loaded(offsets, addresses, self.barriers.block[lanes], self.barriers.thread[lanes], width)
+            watch.see("read", offsets, addresses, self.barriers.block[lanes], self.barriers.thread[lanes], width)
         self._mark_read(granules, stamps)
         elements, first = self.shared.data.view(dtype), offsets // dtype.itemsize
         return [elements[first + i] for i in range(count)]
@@ -60,7 +60,7 @@ class DistributedShared:
         granules, stamps = self._granules(offsets, home, lanes, width)
         self._require_ordered(granules, stamps, addresses, "writes", ("wrote", "read"))
         for watch in self.others:
-            watch.stored(offsets, addresses, self.barriers.block[lanes], self.barriers.thread[lanes], width)
+            watch.see("wrote", offsets, addresses, self.barriers.block[lanes], self.barriers.thread[lanes], width)
         self.wrote[granules] = stamps
         self._require_unused(granules, stamps, addresses, "writes", ("wrote",))  # by another lane of this store
         self.shared.wrote[granules] = SEVERAL  # before all barriers of the block
@@ -68,30 +68,16 @@ class DistributedShared:
         for i, value in enumerate(values):
             elements[first + i] = value
 
-    def loaded(
-        self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
+    def see(
+        self, did: str, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
     ) -> None:
-        """Raise Violation where a lane reads a place in its own block that another block's thread has written."""
-        self._near(offsets, addresses, block, thread, width, "reads", ("wrote",))
+        """Raise Violation where a lane reads what another block's thread has written in its block, or writes there.
 
-    def stored(
-        self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
-    ) -> None:
-        """Raise Violation where a lane writes a place in its own block that another block's thread has used."""
-        self._near(offsets, addresses, block, thread, width, "writes", ("wrote", "read"))
-
-    def _near(
-        self,
-        offsets: np.ndarray,
-        addresses: np.ndarray,
-        block: np.ndarray,
-        thread: np.ndarray,
-        width: int,
-        does: str,
-        against: tuple[str, ...],
-    ) -> None:
+        A write must not meet another block's read either.
+        """
         lanes = block * self.shared.threads + thread % OF_WARP
         granules, stamps = self._granules(offsets, block, lanes, width)
+        does, against = ("reads", ("wrote",)) if did == "read" else ("writes", ("wrote", "read"))
         self._require_unused(granules, stamps, addresses, does, against)
 
     def _reach(self, lanes: np.ndarray, addresses: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:

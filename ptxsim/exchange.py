@@ -177,11 +177,6 @@ FORMS = (
 """The instructions: how they are written, the types of their operands, the mask last, and what they return."""
 
 
-def kind(opcode: str) -> str:
-    """Return the instruction's class for the counters."""
-    return "shuffle" if opcode.startswith("shfl") else "vote"
-
-
 def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
     """Decode one of this module's instructions.
 

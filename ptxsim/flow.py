@@ -1,6 +1,8 @@
 """Analyses the control flow of a program: finds the branches at which lanes may leave a loop."""
 
 from collections.abc import Callable
+from functools import reduce
+from operator import and_
 
 from .ptx import Program
 
@@ -49,10 +51,7 @@ def _dominators(predecessors: list[list[int]]) -> list[int]:
     while changed:
         changed = False
         for block in range(1, len(predecessors)):
-            common = every
-            for before in predecessors[block]:
-                common &= dominators[before]
-            common |= 1 << block
+            common = reduce(and_, (dominators[before] for before in predecessors[block]), every) | 1 << block
             if common != dominators[block]:
                 dominators[block], changed = common, True
     return dominators

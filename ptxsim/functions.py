@@ -1,7 +1,9 @@
 """Builds further arithmetic instructions from a few patterns: `FUNCTIONS` holds those that `OPERATIONS` lacks.
 
-These are functions of floats in all rounding modes, half precision, conversions, and bits. Semantics: NVIDIA, "Parallel
-Thread Execution ISA", "Instruction Set".
+These are functions of floats in all rounding modes, half precision, conversions, and bits. Arithmetic on float32 and
+float64 follows IEEE 754, rounds to nearest even unless an opcode says otherwise, and has subnormals, which is NVRTC's
+default. The payload of a float64 NaN is not modelled. Semantics: NVIDIA, "Parallel Thread Execution ISA", "Instruction
+Set".
 """
 
 from itertools import product
@@ -183,6 +185,21 @@ def _pack(kind: str) -> Function:
     return lambda a, b: halved(b.astype(np.float64), kind) | halved(a.astype(np.float64), kind).astype(np.uint32) << 16
 
 
+def _of_fp8(kind: str) -> Function:
+    """Return the conversion of two numbers of 8 bits to two float16; a NaN is the GPU's."""
+    positive = np.array([*FP8[kind], *[np.inf] * (kind == "e5m2"), *[np.nan] * 4])[:128]
+    halves = halved(np.concatenate([positive, -positive]), "f16")
+    return lambda a: halves[np.ascontiguousarray(a).view(np.uint8)].view(np.uint32)
+
+
+def _to_fp8(a: np.ndarray, kind: str) -> np.ndarray:
+    """Return the bits of floats rounded to 8 bits; what is out of range becomes the largest number."""
+    size, middle = np.abs(a.astype(np.float64)), (FP8[kind][1:] + FP8[kind][:-1]) / 2
+    below = np.searchsorted(middle, size)
+    even = below + (below % 2 & (np.append(middle, np.nan)[below] == size))  # a tie goes up from an odd one
+    return np.where(np.isnan(a), 0x7F, even | np.signbit(a) * 0x80).astype(np.uint8)
+
+
 def checked(function: Function) -> Function:
     """Return a function of floats; NaNs of float32 are the GPU's."""
     return lambda *operands: canonical(function(*operands)) if operands[0].dtype == np.float32 else function(*operands)
@@ -211,6 +228,11 @@ def _float(opcode: str, function: Function, operands: str, result: str = "") -> 
     return opcode, operation(changed, operands, result or operands.split()[0], kind, FLOPS.get(name, 0))
 
 
+FP8 = {
+    kind: np.ldexp((code % (1 << bits)) + ((code >> bits > 0) << bits), np.maximum(code >> bits, 1) - bias - bits)
+    for kind, bits, bias, code in (("e4m3", 3, 7, np.arange(0x7F)), ("e5m2", 2, 15, np.arange(0x7C)))
+}
+"""The finite numbers of 8 bits that are not negative, by their bits."""
 COUNTS = {"add": 2, "sub": 2, "mul": 2, "fma": 3, "div": 2, "rcp": 1, "sqrt": 1}
 """The number of operands of each of these."""
 OF_HALVES = {"add": 2, "sub": 2, "mul": 2, "fma": 3, "min": 2, "max": 2, "neg": 1, "abs": 1}
@@ -245,8 +267,8 @@ FUNCTIONS = {
     ),
     **dict(_float(f"div.full{ftz}.f32", approximate("div", full=True), "f32 f32") for ftz in FTZ),
     **dict(
-        _float(f"{name}{ftz}.f32", checked(f), "f32")
-        for (name, f), ftz in product((("neg", np.negative), ("abs", np.abs)), FTZ)
+        _float(f"{name}{kind}", checked(f), kind[-3:])
+        for (name, f), kind in product((("neg", np.negative), ("abs", np.abs)), (".f32", ".ftz.f32", ".f64"))
     ),
     **dict(_float(f"{name}.approx.ftz.f64", coarse(name), "f64") for name in ("rcp", "rsqrt")),
     **dict([_float("rsqrt.approx.f64", APPROXIMATE["rsqrt"], "f64")]),
@@ -327,6 +349,25 @@ FUNCTIONS = {
         for way, t in product(TO_INTEGER, INTEGERS)
     },
     "cvt.f32.bf16": operation(lambda a: canonical(widened(a, "bf16")), "b16", "f32", "convert"),
+    **{f"cvt.rn.f16x2.{kind}x2": operation(_of_fp8(kind), "b16", "b32", "convert") for kind in FP8},
+    **{
+        f"cvt.rn.satfinite.{kind}x2.f32": operation(
+            lambda a, b, kind=kind: _to_fp8(np.stack(np.broadcast_arrays(b, a), 1), kind).view(np.uint16)[:, 0],
+            "f32 f32",
+            "b16",
+            "convert",
+        )
+        for kind in FP8
+    },
+    **{
+        f"cvt.rn.satfinite.{kind}x2.f16x2": operation(
+            lambda a, kind=kind: _to_fp8(np.ascontiguousarray(a).view(np.float16), kind).view(np.uint16),
+            "b32",
+            "b16",
+            "convert",
+        )
+        for kind in FP8
+    },
     **{f"popc.{t}": operation(lambda a: np.bitwise_count(a).astype(np.uint32), t, "u32") for t in ("b32", "b64")},
     **{f"clz.{t}": operation(lambda a: np.uint32(8 * a.itemsize) - bits(a), t, "u32") for t in ("b32", "b64")},
     **{f"brev.{t}": operation(_reverse, t, t) for t in ("b32", "b64")},

@@ -23,12 +23,13 @@ from .limits import WARP
 from .memory import INTERVAL, OF_WARP, SEVERAL, Buffer, SharedMemory, Violation
 
 MARK = np.dtype([(name, np.int32) for name in ("lane", "epoch", "line", "strong", "interval")])
-"""The last write, or a read: its lane plus one, its warp's next release, its line, and 1 if it was strong.
+"""The last write, or a read: its lane plus one, its warp's next release, its line, and the width of its scope if it was
+strong, else 0.
 
 In shared memory also how many barriers its block had passed.
 """
 WIDTHS = {"cta": 1, "cluster": 2}
-"""How many of block, cluster and grid knowledge of a scope is for; of other scopes, all three."""
+"""How many of block, cluster and grid a scope includes; other scopes include all three."""
 
 
 class History:
@@ -110,10 +111,18 @@ class History:
         """Return which accesses were before the present ones of those lanes, or may meet them."""
         warp, own = self.warp[was["lane"] - 1], self.warp[lanes]
         before = (was["lane"] - 1 == lanes) | (self.known[own, warp] >= was["epoch"])
-        return before | ((was["strong"] > 0) & bool(self.order))
+        one, other = (self.threads.block[of] for of in (was["lane"] - 1, lanes))
+        apart = 1 + (one != other) + (one // self.cluster != other // self.cluster)  # the width that includes both
+        return before | (np.minimum(was["strong"], self._width()) >= apart)
+
+    def _width(self) -> int:
+        """Return the width of the scope of the present instruction, 0 if it is not strong."""
+        return WIDTHS.get(self.scope, 3) if self.order else 0
 
     def _lacks(self, was: np.void, lane: int) -> str:
         """Return words for what would have ordered an earlier access and the present one of a lane."""
+        if was["strong"] and self.order:
+            return "both are atomic, but in a scope that does not include both threads"
         if (self.pending[:, self.warp[lane], self.warp[was["lane"] - 1]] >= was["epoch"]).any():
             return "no fence with both threads in its scope follows the read by which it learned of that"
         return "a barrier, or a release or fence before a signal and an acquire or fence after it, would order them"
@@ -132,22 +141,13 @@ class History:
         made = np.empty(granules.shape, MARK)
         made["interval"] = interval
         made["lane"], made["epoch"] = lanes + 1, self.epoch[self.warp[lanes]]
-        made["line"], made["strong"] = self.line, bool(self.order)
+        made["line"], made["strong"] = self.line, self._width()
         marks[granules] = made
 
-    def loaded(
-        self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
+    def see(
+        self, did: str, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
     ) -> None:
-        """Remember loads from shared memory."""
-        self._watch("read", offsets, block, thread, width)
-
-    def stored(
-        self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
-    ) -> None:
-        """Remember stores to shared memory."""
-        self._watch("wrote", offsets, block, thread, width)
-
-    def _watch(self, did: str, offsets: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int) -> None:
+        """Remember loads from shared memory, or stores."""
         granules = self.shared.granules(offsets, width)
         lanes = np.broadcast_to(block * self.threads.per_block + thread % OF_WARP, granules.shape)
         self._mark(self.marks[""][did], granules, lanes, self.shared.interval[block])

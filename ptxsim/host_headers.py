@@ -253,6 +253,14 @@ ALWAYS = (
 HEADERS = {
     "stdint": INTEGERS + "namespace std { " + re.sub(r"typedef [^;]*?(\w+);\n", r"using ::\1; ", INTEGERS) + "}\n",
     "float": FLOATS,
+    **dict.fromkeys(
+        ("iostream", "ostream", "istream", "sstream", "fstream"),  # a class of the device may print itself on the host
+        "#ifndef HOST_STREAMS\n#define HOST_STREAMS\nnamespace std {\n"
+        "struct ostream { template <class T> __host__ __device__ ostream& operator<<(const T&) const "
+        "{ return const_cast<ostream&>(*this); } };\n"
+        "struct istream { template <class T> __host__ __device__ istream& operator>>(T&) { return *this; } };\n"
+        "constexpr ostream cout{}, cerr{};\nconstexpr char endl = '\\n';\n}\n#endif\n",
+    ),
     "cuda": "typedef struct alignas(64) CUtensorMap_st { unsigned long long opaque[16]; } CUtensorMap;\n",
 }
 """The text that stands for each header with more, without ``.h`` or the ``c`` before it."""

@@ -1,7 +1,6 @@
 """Defines the arithmetic PTX instructions, each as a NumPy function of whole arrays of lanes.
 
-`functions` has further ones. Arithmetic on float32 and float64 follows IEEE 754 with
-rounding to nearest even and with subnormals, which is NVRTC's default. The payload of a float64 NaN is not modelled.
+`functions` has further ones, those on floats among them, but for the fused multiply-add in its usual mode.
 """
 
 from collections.abc import Callable
@@ -9,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .fma import canonical, fma32, fma64
+from .fma import fma32, fma64
 from .memory import RANK, SHARED_WINDOW
 from .ptx import DTYPES
 
@@ -26,18 +25,6 @@ class Operation:
     result: str
     kind: str
     flops: int = 0
-
-
-def _float(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    return lambda *operands: canonical(function(*operands))
-
-
-def _convert(a: np.ndarray, to: np.dtype) -> np.ndarray:
-    """Convert floats to another width, rounding to nearest even; NaNs of float16 and float32 are the GPU's."""
-    result = a.astype(to)
-    if to == np.float16:
-        return np.where(np.isnan(result), np.uint16(0x7FFF).view(np.float16), result)
-    return canonical(result) if to == np.float32 else result
 
 
 def _to_tf32(a: np.ndarray) -> np.ndarray:
@@ -110,10 +97,6 @@ def operation(
 ) -> Operation:
     """Return an operation; `operands` has their types with spaces between them."""
     return Operation(function, tuple(operands.split()), result, kind, flops)
-
-
-def _same(a: np.ndarray) -> np.ndarray:
-    return a
 
 
 def ordered(function: Callable[..., np.ndarray], unordered: bool = False) -> Callable[..., np.ndarray]:
@@ -198,13 +181,13 @@ OPERATIONS = {
         for u in ("", "u")
     },
     **{f"selp.{t}": operation(lambda a, b, p: np.where(p, a, b), f"{t} {t} pred", t, "move") for t in TYPES},
-    **{f"mov.{t}": operation(_same, t, t, "move") for t in (*TYPES, "pred")},
+    **{f"mov.{t}": operation(lambda a: a, t, t, "move") for t in (*TYPES, "pred")},
     **{
         f"cvt.{target}.{source}": operation(lambda a, to=DTYPES[target]: a.astype(to), source, target, "convert")
         for source in ("u8", "s8", *INTEGERS)
         for target in ("u8", "s8", *INTEGERS)
     },
-    **{f"cvta.to.global.{t}": operation(_same, t, t, "convert") for t in ("u32", "u64")},
+    **{f"cvta.to.global.{t}": operation(lambda a: a, t, t, "convert") for t in ("u32", "u64")},
     **{
         f"mapa.shared::cluster.{t}": operation(
             lambda a, rank: a % (1 << RANK) | rank.astype(a.dtype) << a.dtype.type(RANK), f"{t} u32", t
@@ -216,33 +199,11 @@ OPERATIONS = {
         "u64 u32",
         "u64",
     ),
-    "cvta.param.u64": operation(_same, "u64", "u64", "convert"),
+    "cvta.param.u64": operation(lambda a: a, "u64", "u64", "convert"),
     "cvta.shared.u64": operation(lambda a: a + WINDOW, "u64", "u64", "convert"),
     "cvta.to.shared.u64": operation(lambda a: a - WINDOW, "u64", "u64", "convert"),
     "fma.rn.f32": operation(fma32, "f32 f32 f32", "f32", "fma", flops=2),
     "fma.rn.f64": operation(fma64, "f64 f64 f64", "f64", "fma", flops=2),
-    **{
-        f"{name}{rounding}.{t}": operation(_float(f) if t == "f32" else f, f"{t} {t}", t, "float", flops=1)
-        for t in ("f32", "f64")
-        for name, f in (("add", np.add), ("sub", np.subtract), ("mul", np.multiply))
-        for rounding in ("", ".rn")
-    },
-    **{
-        f"{name}.{t}": operation(_float(f) if t == "f32" else f, t, t, "float")
-        for t in ("f32", "f64")
-        for name, f in (("neg", np.negative), ("abs", np.abs))
-    },
-    **{
-        f"cvt{rounding}.{target}.{source}": operation(
-            lambda a, to=DTYPES[target]: _convert(a, to), source, target, "convert"
-        )
-        for target, source, rounding in (
-            ("f64", "f32", ""),
-            ("f32", "f64", ".rn"),
-            ("f32", "f16", ""),
-            ("f16", "f32", ".rn"),
-        )
-    },
     "cvt.rna.tf32.f32": operation(_to_tf32, "f32", "b32", "convert"),
 }
-"""The arithmetic opcodes that kernels use most."""
+"""The arithmetic opcodes of integers, bits and moves."""

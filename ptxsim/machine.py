@@ -123,12 +123,13 @@ def run(
         The name of the kernel in the module, mangled if it is.
     grid, block : int or tuple of int
         Blocks of the grid and threads of a block. Several numbers are the extents along x, y and z.
-    arguments : mapping of str to array, NumPy scalar, number, tuple, TensorMap or None
+    arguments : mapping of str to array, NumPy scalar, number, tuple, list, TensorMap or None
         The kernel's arguments in order, by the names to use in messages. Arrays are passed by their addresses and
         changed in place; None is a null pointer. Scalars have the size that the kernel declares; Python's numbers take
         the type of a parameter of up to 4 bytes, or of a float. A tuple is a struct: its members lie as C has them, an
-        array among them is its address, and Python's numbers become int32, float32 or bool. The array at place 2 of an
-        argument A is called ``A[2]``. A scalar of a structured type is a struct, too, or an array of one such element.
+        array among them is its address, and Python's numbers become int32, float32 or bool. A list of arrays, with None
+        for a null pointer, is an array of their addresses, as for ``float**``. The array at place 2 of an argument A is
+        called ``A[2]``. A scalar of a structured type is a struct, too, or an array of one such element.
         The matrix of a tensor map is one of the arrays before it.
     shared : int
         Bytes of dynamic shared memory.
@@ -211,7 +212,7 @@ def _arrays(given: Mapping[str, Any]) -> dict[str, np.ndarray]:
     for name, value in given.items():
         if isinstance(value, np.ndarray):
             found[name] = value
-        if isinstance(value, tuple):
+        if isinstance(value, tuple | list):
             found |= _arrays({f"{name}[{place}]": member for place, member in enumerate(value)})
     return found
 
@@ -219,11 +220,20 @@ def _arrays(given: Mapping[str, Any]) -> dict[str, np.ndarray]:
 def _passed(memory: GlobalMemory, name: str, value: Any, fresh: Collection[str]) -> Any:
     """Return what a kernel gets for an argument: an array's address, a struct for a tuple, the value itself otherwise.
 
+    Of a list of arrays, it is the address of an array of their addresses.
+
     Raises
     ------
     ArgumentError
-        An array is not contiguous, or a struct cannot have a member of that type.
+        An array is not contiguous, or a struct or a list cannot have a member of that type.
     """
+    if isinstance(value, list):
+        if not value or not all(of is None or isinstance(of, np.ndarray) for of in value):
+            raise ArgumentError(name, repr(value), "a list of arrays, or of None for null pointers")
+        value = np.array(
+            [0 if of is None else _passed(memory, f"{name}[{place}]", of, fresh) for place, of in enumerate(value)],
+            np.uint64,
+        )
     if isinstance(value, np.ndarray):
         if not value.flags.c_contiguous:
             raise ArgumentError(name, f"strides {value.strides}", f"np.ascontiguousarray({name})")
@@ -236,7 +246,7 @@ def _passed(memory: GlobalMemory, name: str, value: Any, fresh: Collection[str])
         if type(member) in MEMBERS and (type(member) is not int or -(1 << 31) <= member < 1 << 31):
             member = MEMBERS[type(member)](member)
         if not isinstance(member, np.generic):
-            needs = "an array, None, a NumPy scalar, a tuple, a bool, a float, or an int of 32 bits"
+            needs = "an array, None, a NumPy scalar, a tuple, a list of arrays, a bool, a float, or an int of 32 bits"
             raise ArgumentError(f"{name}[{place}]", repr(of), needs)
         members.append(member)
     struct = np.zeros((), np.dtype([(f"f{place}", of.dtype) for place, of in enumerate(members)], align=True))
@@ -246,8 +256,8 @@ def _passed(memory: GlobalMemory, name: str, value: Any, fresh: Collection[str])
 
 def _described(came: Any, value: Any) -> str:
     """Return words for an argument that came, and is passed as that value."""
-    if isinstance(came, np.ndarray):
-        return f"an array of {came.dtype}, passed by its address of 8 bytes"
+    if isinstance(came, np.ndarray | list):
+        return f"an array of {getattr(came, 'dtype', 'arrays')}, passed by its address of 8 bytes"
     dtype = getattr(value, "dtype", type(value).__name__)
     if getattr(dtype, "names", None):
         return f"a struct of {dtype.itemsize} bytes: {', '.join(str(of[0]) for of in dtype.fields.values())}"
@@ -342,7 +352,7 @@ class Machine:
                 kind[0] != "b" and dtype.kind in "iuf" and (dtype.kind == "f") != (of.kind == "f")
             ):
                 needs = f"{size} bytes of type {kind}, as the kernel declares"
-                needs += ": an array, None, or np.uint64" * (kind == "u64")
+                needs += ": an array, a list of arrays, None, or np.uint64" * (kind == "u64")
                 needs += ": a tuple of the struct's members" * bool(count)
                 raise ArgumentError(argument, _described(came, value), needs)
             parameters[mangled] = np.array([value])

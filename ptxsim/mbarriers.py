@@ -13,7 +13,6 @@ knowledge of all its threads. The scope of an arrival or a wait, block or cluste
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -152,7 +151,10 @@ class Mbarriers:
         self._require_shared(addresses)
         if far:
             self.require_there(lanes, home)
-        none = partial(self._none, addresses)
+
+        def none(lane: int) -> str:
+            return f"uses {self.shared.name(int(addresses[lane]))} as an mbarrier, which nothing has made one"
+
         refuse("uninitialised", np.array([address not in self.columns for address in addresses.tolist()], bool), none)
         places = self._places(home, addresses)
         refuse("uninitialised", self.state["count"][places] == 0, none)
@@ -302,9 +304,6 @@ class Mbarriers:
             addresses > np.uint64(max(self.shared.size - BYTES, 0)),
             lambda lane: f"an mbarrier at byte {addresses[lane]} of {self.shared.size}",
         )
-
-    def _none(self, addresses: np.ndarray, lane: int) -> str:
-        return f"uses {self.shared.name(int(addresses[lane]))} as an mbarrier, which nothing has made one"
 
 
 def grown(table: np.ndarray, rows: int, columns: int) -> np.ndarray:

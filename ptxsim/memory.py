@@ -57,12 +57,13 @@ def refuse(kind: str, wrong: np.ndarray, detail: str | Callable[[int], str]) -> 
 
 
 @contextmanager
-def of_part(part: np.ndarray) -> Iterator[None]:
-    """Let a Violation raised for some of the active lanes name the lane's place among all of them."""
+def of_part(part: np.ndarray | None) -> Iterator[None]:
+    """Let a Violation raised for some of the active lanes name the lane's place among all of them; None means all."""
     try:
         yield
     except Violation as violation:
-        raise Violation(violation.kind, part[violation.lane], violation.detail) from None
+        place = violation.lane if part is None else part[violation.lane]
+        raise Violation(violation.kind, place, violation.detail) from None
 
 
 def require_aligned(
@@ -144,12 +145,17 @@ class GlobalMemory:
                 raise Violation("read-only", 0 if lanes is None else lanes[0], detail)
         return found
 
-    def load(self, addresses: np.ndarray, dtype: np.dtype, count: int) -> list[np.ndarray]:
-        """Return `count` arrays: the element at each lane's address, the one behind it, and so on."""
+    def load(self, addresses: np.ndarray, dtype: np.dtype, count: int, unwritten: str = "none") -> list[np.ndarray]:
+        """Return `count` arrays: the element at each lane's address, the one behind it, and so on.
+
+        `unwritten` tells how many of a lane's words nothing need have written: "none", "some" or "all".
+        """
         width = dtype.itemsize * count
         parts = []
         for buffer, lanes, offsets in self.locate(addresses, width):
-            self._require_written(buffer, lanes, offsets, width)
+            if buffer.written is not None and unwritten != "all":
+                with of_part(lanes):
+                    self._require_written(buffer, offsets, width, unwritten == "some")
             elements, first = buffer.elements(dtype), buffer.first(offsets, dtype)
             parts.append((lanes, [elements[first + i if i else first] for i in range(count)]))
         if parts[0][0] is None:
@@ -167,8 +173,8 @@ class GlobalMemory:
             elements, first = buffer.elements(dtype), buffer.first(offsets, dtype)
             for i, value in enumerate(values):
                 elements[first + i] = value if lanes is None or value.size == 1 else value[lanes]
-                if buffer.written is not None:
-                    buffer.written[(first + i) * dtype.itemsize // 4] = True
+            if buffer.written is not None:
+                buffer.written[_words(offsets, dtype.itemsize * len(values))] = True
 
     def text(self, address: int) -> str:
         """Return the characters from an address on, up to a zero."""
@@ -181,16 +187,14 @@ class GlobalMemory:
         return buffer.name, address - buffer.base
 
     @staticmethod
-    def _require_written(buffer: Buffer, lanes: np.ndarray | None, offsets: np.ndarray, width: int) -> None:
-        if buffer.written is None:
-            return
-        for start in range(0, width, 4):
-            fresh = ~buffer.written[(offsets.view(np.int64) + start) // 4]
-            if fresh.any():
-                lane = np.flatnonzero(fresh)[0]
-                place = int(offsets[lane]) + start
-                lane = lane if lanes is None else lanes[lane]
-                raise Violation("uninitialised", lane, f"reads {buffer.name} at byte {place}, never written")
+    def _require_written(buffer: Buffer, offsets: np.ndarray, width: int, partly: bool) -> None:
+        fresh = ~buffer.written[_words(offsets, width)]
+        wrong, where = fresh.all(axis=1) if partly else fresh.any(axis=1), offsets.view(np.int64)
+        refuse(
+            "uninitialised",
+            wrong,
+            lambda lane: f"reads {buffer.name} at byte {where[lane] + 4 * fresh[lane].argmax()}, never written",
+        )
 
     def where(self, address: int) -> str:
         """Return words for an address: the array that it points into, if there is one, with the place in it."""
@@ -210,6 +214,11 @@ class GlobalMemory:
                 return f"a {width}-byte access to {buffer.name} ({size:,} bytes), {where}, address {address:#x}"
         null = ": a null pointer" * (address < NULL)
         return f"a {width}-byte access at address {address:#x}, in no array{null}"
+
+
+def _words(offsets: np.ndarray, width: int) -> np.ndarray:
+    """Return the numbers of the 4-byte words of accesses at these bytes: a row for each."""
+    return offsets.view(np.int64)[:, None] // 4 + np.arange(-(-width // 4), dtype=np.int64)
 
 
 class SharedMemory:
@@ -263,8 +272,8 @@ class SharedMemory:
         self.alike = blocks > 1  # whether the first block's shadows stand for all blocks
         self.thread_name: Callable[[int], str] = str  # as messages name a thread of a block
         self.watches: list[Any] = []
-        """Further checks. Each has the methods `loaded` and `stored`, which take the offsets in the batch's memory, the
-        addresses, the blocks and the threads of lanes, and the width of their access; they raise Violation."""
+        """Further checks. Each has a method `see`, which takes "read" or "wrote", the offsets in the batch's memory,
+        the addresses, the blocks and the threads of lanes, and the width of their access; it raises Violation."""
         self.ordered: Callable[[str, np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None
         """A function of "wrote" or "read", granules, the stamps on them and those of the present accesses. It returns
         where something other than a barrier of the block or the warp orders the two."""
@@ -281,12 +290,14 @@ class SharedMemory:
         dtype: np.dtype,
         count: int,
         behind: Sequence[int] = (0,),
+        unwritten: str = "none",
     ) -> list[np.ndarray]:
         """Return `count` arrays: the elements at each lane's address, one after the other.
 
         `block` is each lane's block within the batch, `thread` its number in the block. A lane may load from several
         places at once, so many bytes `behind` its address: in ascending order, and multiples of the access's width. A
-        Violation then names one of them.
+        Violation then names one of them. `unwritten` tells how many granules of a lane's access nothing need have
+        written: "none", "some" or "all".
         """
         width = dtype.itemsize * count
         addresses, offsets, block, thread = self._reached(addresses, block, thread, width, behind[-1])
@@ -296,11 +307,13 @@ class SharedMemory:
         wrote = self.wrote[granule]
         if lowest(wrote) <= 0:
             self._require_landed(wrote, addresses, "reads")
-            lane = np.flatnonzero(wrote == 0)[0] % addresses.size
-            raise Violation("uninitialised", lane, f"reads {self.name(int(addresses[lane]))}, never written")
+            fresh = (wrote == 0).reshape(-1, addresses.size)
+            if unwritten != "all":
+                wrong = fresh.all(axis=0) if unwritten == "some" else fresh.any(axis=0)
+                refuse("uninitialised", wrong, lambda lane: f"reads {self.name(int(addresses[lane]))}, never written")
         self._require_same(granule, wrote, stamp, addresses, "reads", "wrote")
         for watch in self.watches:
-            watch.loaded(offsets, addresses, block, thread, width)
+            watch.see("read", offsets, addresses, block, thread, width)
         before = self.read[granule]
         unordered = None if self._past(before, stamp) else self._unordered(before, stamp)
         doubtful = unordered is not None and np.count_nonzero(unordered)
@@ -325,7 +338,7 @@ class SharedMemory:
             self._require_equal(race, granule, before, lanes, values)
         self._require_same(granule, self.read[granule], stamp, addresses, "writes", "read")
         for watch in self.watches:
-            watch.stored(offsets, addresses, block, thread, width)
+            watch.see("wrote", offsets, addresses, block, thread, width)
         self.wrote[granule] = stamp
         kept = self.wrote[granule] if race is None else np.where(race, before, self.wrote[granule])
         overlaps = np.count_nonzero(kept != stamp)  # several lanes of this access write the same granule
@@ -400,7 +413,7 @@ class SharedMemory:
 
     def placed(self, addresses: np.ndarray, block: np.ndarray, width: int, behind: int = 0) -> np.ndarray:
         """Return the offsets in the batch's memory of addresses without ranks."""
-        require_aligned(addresses, width, self._where)
+        require_aligned(addresses, width, lambda address: f"at address {address:#x}, {self.name(address)}")
         most = self.size - width - behind
         if highest(addresses) > most:
             lane = np.flatnonzero(addresses > np.uint64(most))[0] if most >= 0 else 0
@@ -464,9 +477,6 @@ class SharedMemory:
             if variable.offset <= address < variable.offset + variable.size:
                 return f"{variable.name}{of} at byte {address - variable.offset}"
         return f"shared memory{of} at byte {address}"
-
-    def _where(self, address: int) -> str:
-        return f"at address {address:#x}, {self.name(address)}"
 
     @staticmethod
     def warp(block: np.ndarray, thread: np.ndarray) -> np.ndarray:

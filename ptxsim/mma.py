@@ -6,8 +6,8 @@ column i if the matrix is transposed. `tensor.accumulated` adds the products. Al
 each of the three instructions. PTX does not say which lane moves which bytes, so for the race check the whole warp
 loads and stores every row.
 
-The sources are NVIDIA's: "Parallel Thread Execution ISA", 9.7.14.5, "mma", "Matrix Fragments for mma.m16n8k8" and
-"mma.m16n8k16", "Warp-level matrix load instruction: ldmatrix" and "Warp-level matrix store instruction: stmatrix"; the
+The sources are NVIDIA's: "Parallel Thread Execution ISA", 9.7.14.5, "mma", "Matrix Fragments for mma.m16n8k4" to
+"mma.m16n8k32", "Warp-level matrix load instruction: ldmatrix" and "Warp-level matrix store instruction: stmatrix"; the
 last is for compute capability 9.0 and later. A 32-bit register holds a TF32 number, and its lower 13 bits are ignored;
 tensor cores cut them off (P. Xie et al., "MMA-Sim", arXiv:2511.10909, 2025).
 """
@@ -41,11 +41,11 @@ MOVE = re.compile(
     r"(ld|st)matrix\.sync\.aligned(?=.*\.m8n8)(?!.*m8n8.*m8n8)(?:\.m8n8)?\.x([124])(?:\.m8n8)?(\.trans)?(?:\.m8n8)?"
     r"\.shared(?:::cta)?\.b16"
 )
-MULTIPLY = re.compile(r"mma\.sync\.aligned\.m16n8k(16|8)\.row\.col\.f32\.(f16|bf16|tf32)\.\2\.f32")
+MULTIPLY = re.compile(r"mma\.sync\.aligned\.m16n8k(\d+)\.row\.col\.([fs]32)\.(\w+)\.\3\.\2")
 
 _lane = np.arange(WARP, dtype=np.int64)[:, None]
 _group, _member = _lane // 4, _lane % 4
-_half = np.arange(2, dtype=np.int64)
+_half, _byte = np.arange(2, dtype=np.int64), np.arange(4, dtype=np.int64)
 
 
 def _quarters(down: tuple[int, ...], across: tuple[int, ...], row: np.ndarray, column: np.ndarray) -> tuple:
@@ -61,10 +61,13 @@ PLACES = {
     ("b", 2): _quarters((0, 8), (0, 0), _pair, _group),
     ("a", 4): _quarters((0, 8, 0, 8), (0, 0, 4, 4), _group, _member),
     ("b", 4): _quarters((0, 4), (0, 0), _member, _group),
+    ("a", 1): _quarters((0, 8, 0, 8), (0, 0, 16, 16), _group, 4 * _member + _byte),
+    ("b", 1): _quarters((0, 16), (0, 0), 4 * _member + _byte, _group),
 }
 """Rows and columns of each lane's elements, in the order of its registers: two arrays of shape (32, elements).
 
-The key is the matrix and, for a and b, the bytes of an element; "c" stands for d too.
+The key is the matrix and, for a and b, the bytes of an element; "c" stands for d too. Of half the depth, a lane has the
+first half of the elements.
 """
 
 
@@ -72,12 +75,13 @@ The key is the matrix and, for a and b, the bytes of an element; "c" stands for 
 class Kind:
     """The operands of an ``mma``: their depth, the bytes of an element, and the function that decodes words to numbers.
 
-    A is 16 × depth, B is depth × 8, and C and D are 16 × 8.
+    A is 16 × depth, B is depth × 8, and C and D are 16 × 8, of the type of the sums.
     """
 
     depth: int
     size: int
     numbers: Callable[[np.ndarray], np.ndarray]
+    sums: type = np.float32
 
     @property
     def flops(self) -> int:
@@ -85,16 +89,19 @@ class Kind:
         return 2 * 16 * 8 * self.depth // WARP
 
 
-KINDS = {
-    ("16", "f16"): Kind(16, 2, of_fp16),
-    ("16", "bf16"): Kind(16, 2, of_bf16),
-    ("8", "tf32"): Kind(8, 4, lambda words: (words & np.uint32(0xFFFFE000)).view(np.float32)),
+FLOATS = {
+    "f16": (2, of_fp16),
+    "bf16": (2, of_bf16),
+    "tf32": (4, lambda words: (words & np.uint32(0xFFFFE000)).view(np.float32)),
 }
-
-
-def kind(opcode: str) -> str:
-    """Return the instruction's class for the counters."""
-    return {"mma": "tensor", "ldmatrix": "shared load", "stmatrix": "shared store"}[opcode.partition(".")[0]]
+INTEGERS = {"s8": (1, lambda words: words.view(np.int8)), "u8": (1, lambda words: words.view(np.uint8))}
+KINDS = {
+    (str(width // of[0]), sums, name): Kind(width // of[0], *of, dtype)
+    for kinds, sums, dtype in ((FLOATS, "f32", np.float32), (INTEGERS, "s32", np.int32))
+    for name, of in kinds.items()
+    for width in (32, 16)  # bytes of a row of A
+}
+"""The kinds by depth, and the types of sums and of factors."""
 
 
 def flops(opcode: str) -> int:
@@ -228,7 +235,7 @@ def products(run: list[Instruction], reader: Callable) -> Step:
     def matrices(batch: Batch, lanes: Lanes, name: str) -> np.ndarray:
         """Return the elements of each operand's matrices: one place after the other, for all operands and warps."""
         words = np.stack([batch.threads.spread(read(batch, lanes), lanes) for read in reads[name]])
-        elements = words.view(np.float32) if name == "c" else kind.numbers(words)
+        elements = words.view(kind.sums) if name == "c" else kind.numbers(words)
         of_warps = elements.reshape(-1, counts[name], words.shape[1] // WARP, order[name].size // counts[name])
         matrix = of_warps.transpose(1, 3, 0, 2).reshape(order[name].size, -1, of_warps.shape[2])[order[name]]
         return matrix.reshape(*shapes[name][:: -1 if name == "a" else 1], *matrix.shape[1:])
@@ -236,13 +243,16 @@ def products(run: list[Instruction], reader: Callable) -> Step:
     def execute(batch: Batch, lanes: Lanes) -> None:
         """Multiply matrices of A, one above the other, by matrices of B, side by side, as these share their factors."""
         a, b, c = (matrices(batch, lanes, name) for name in "abc")
-        result = np.empty((128, len(run), c.shape[3]), np.float32)
+        result = np.empty((128, len(run), c.shape[3]), kind.sums)
         for grid in grids:
             high, wide = grid.shape
             left = a[:, :, np.array(which["a"])[grid[:, 0]]].swapaxes(1, 2).reshape(kind.depth, 16 * high, -1, 1)
             right = b[:, :, np.array(which["b"])[grid[0]]].transpose(0, 3, 2, 1).reshape(kind.depth, 1, -1, 8 * wide)
             before = c[:, :, np.array(which["c"])[grid]].transpose(2, 0, 4, 3, 1).reshape(16 * high, -1, 8 * wide)
-            sums = accumulated(Factors.of(left), Factors.of(right), before)
+            if kind.sums is np.float32:
+                sums = accumulated(Factors.of(left), Factors.of(right), before)
+            else:
+                sums = before + np.einsum("drwx,dywc->rwc", left, right, dtype=np.int32)
             sums = sums.reshape(high, 16, -1, wide, 8).transpose(1, 4, 0, 3, 2)
             result[:, grid] = sums.reshape(128, high, wide, -1)
         elements = np.empty_like(result)
@@ -260,7 +270,8 @@ def _order(name: str, kind: Kind, shape: tuple[int, int]) -> np.ndarray:
 
     The matrix is counted row by row, but A column by column, as the depth comes first.
     """
-    rows, columns = PLACES["c" if name == "c" else (name, kind.size)]
+    every = PLACES["c" if name == "c" else (name, kind.size)]
+    rows, columns = (of[:, : shape[0] * shape[1] // WARP] for of in every)
     places = columns * shape[0] + rows if name == "a" else rows * shape[1] + columns
     per_word = 4 // (4 if name == "c" else kind.size)
     return np.argsort(places.reshape(WARP, -1, per_word).swapaxes(0, 1), axis=None)

@@ -135,11 +135,18 @@ class AsyncProxy:
         """Make the lanes' stores visible to the async proxy."""
         self.fences[lanes] += 1
 
-    def loaded(
-        self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
+    def see(
+        self, did: str, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
     ) -> None:
-        """Raise Violation where a lane, or a whole warp, reads a copy without knowing that it has landed."""
+        """Check and remember loads from shared memory by lanes or whole warps, or stores."""
         cells, lanes = offsets // CELL, block * self.shared.threads + thread % OF_WARP
+        if did == "read":
+            self._loaded(cells, lanes, addresses, block)
+        else:
+            self._stored(cells, lanes, self.shared.granules(offsets, width).ravel())
+
+    def _loaded(self, cells: np.ndarray, lanes: np.ndarray, addresses: np.ndarray, block: np.ndarray) -> None:
+        """Raise Violation where a lane, or a whole warp, reads a copy without knowing that it has landed."""
         of_tiles = np.flatnonzero(self.place[cells] >= 0)
         place, phase = self.place[cells[of_tiles]], self.phase[cells[of_tiles]]
         if len(of_tiles):
@@ -153,16 +160,12 @@ class AsyncProxy:
         told = self.shared.name(list(self.barriers.columns)[place // self.barriers.blocks])
         return f"reads {self.shared.name(address)} without having waited for the mbarrier {told}"
 
-    def stored(
-        self, offsets: np.ndarray, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int
-    ) -> None:
+    def _stored(self, cells: np.ndarray, lanes: np.ndarray, granules: np.ndarray) -> None:
         """Remember which thread stores to each cell, and raise Violation where a read of it is not over."""
-        cells, lanes = offsets // CELL, block * self.shared.threads + thread % OF_WARP
         busy = (self.read[cells] == READING).any(axis=1)
         refuse("race", busy, "writes what a wgmma still reads that has not been waited for")
         self.place[cells] = -1
         self.written[cells] = lanes << FENCES | self.fences[lanes]
-        granules = self.shared.granules(offsets, width).ravel()
         lanes = np.tile(lanes, len(granules) // len(lanes))
         self.released[granules] = self.barriers.releases[self.barriers.block[lanes], self.barriers.warp[lanes]]
         self.stores.append((granules, lanes))

@@ -201,7 +201,9 @@ REFUSED = {
     r"mbarrier\.arrive\S* [^_].*": (
         "mbarriers have no tokens here, which cuda::barrier and cuda::pipeline take: use __syncthreads() or a parity"
     ),
-    r"(w|wg)?mma\..*": "of tensor cores it knows FP16, BF16 and TF32 in the shapes that its README lists",
+    r"(w|wg)?mma\..*": (
+        "of tensor cores it knows FP16, BF16, TF32 and INT8, with sums of 32 bits, in the shapes that its README lists"
+    ),
     r".*%(smid|nsmid|warpid|nwarpid|gridid)\b.*": "blocks and warps have no places on a chip here",
     r"(tex|tld4|suld|sust|sured|txq|suq)\..*": "it has no textures and surfaces",
     r".*%envreg.*": "there are no launches for which a grid's blocks wait for each other",

@@ -90,6 +90,10 @@ class RegisterFile:
             value = value.view(dtype)
         return value if lanes is None or value.size == 1 else value[lanes]
 
+    def has(self, name: str) -> bool:
+        """Return whether a lane has written a register."""
+        return name in self.values or bool(self.accumulators and name in self.accumulators.held)
+
     def read_all(self, names: list[str], dtype: np.dtype, lanes: Lanes, instruction: Instruction) -> list[np.ndarray]:
         """Return the values of registers, as `read` does, but more quickly where all lanes are active."""
         known = self.values if lanes is None else {}

@@ -326,8 +326,8 @@ class Scheduler:
         """Return the fault of lanes at a barrier to which others of their block or warp never come."""
         lane = np.flatnonzero(self.barrier != NOWHERE)[0]
         if (name := self.named[lane]) != NOWHERE:
-            came, words = self.came[name], "waits at barrier {}, to which {} of {} threads have come".format
-            text = words(name % BARRIERS, came, self.needs[name])
+            came = f"{self.came[name]} of {self.needs[name]} threads have come"
+            text = f"waits at barrier {name % BARRIERS}, to which {came}"
             return self.batch.faults.complete(
                 Violation("barrier", lane, text), self.blocks[self.barrier[lane]][-1].line, None
             )

@@ -74,21 +74,24 @@ class AddressSpaces:
         count: int,
         behind: Sequence[int] = (0,),
         as_warp: bool = False,
+        unwritten: str = "none",
     ) -> list[np.ndarray]:
         """Load `count` elements at each address; from shared memory, at several distances `behind` it at once.
 
-        If `as_warp`, the whole warp of each lane is taken to load from its address.
+        If `as_warp`, the whole warp of each lane is taken to load from its address. `unwritten` tells how much of what
+        a lane loads nothing need have written: "none", "some" or "all".
         """
         if space in OF_ALL:
             if self.history and space == "global":
                 self._touch(addresses, lanes, dtype.itemsize * count)
-            return self.memory.load(addresses, dtype, count)
+            return self.memory.load(addresses, dtype, count, unwritten)
         if space in OF_THREADS:
             addresses = self.threads.spread(addresses, lanes)
-            return self.local.load(self.threads.places(lanes), addresses, dtype, count, space == "local")
+            strict = space == "local" and unwritten != "all"
+            return self.local.load(self.threads.places(lanes), addresses, dtype, count, strict)
         addresses, block, thread = self._owned(addresses, lanes, as_warp)
         if space != CLUSTER:
-            return self.shared.load(addresses, block, thread, dtype, count, behind)
+            return self.shared.load(addresses, block, thread, dtype, count, behind, unwritten)
         values = [np.empty(len(addresses), dtype) for _ in range(count)]
         for part, far in self.parts(addresses, lanes):
             with of_part(part):

@@ -44,19 +44,6 @@ GRIDS = ("griddepcontrol.launch_dependents", "griddepcontrol.wait")
 REGISTERS = re.compile(r"setmaxnreg\.(inc|dec)\.sync\.aligned\.u32")
 OPERANDS = {"init": (2,), "arrive": (2, 3), "arrive.expect_tx": (3,), "expect_tx": (2,), "complete_tx": (2,)}
 """The number of operands of each operation."""
-CLASSES = {
-    "mbarrier": "arrive",
-    "barrier": "cluster barrier",
-    "fence": "fence",
-    "prefetch": "prefetch",
-    "setmaxnreg": "registers",
-    "griddepcontrol": "fence",
-}
-
-
-def kind(opcode: str) -> str:
-    """Return the instruction's class for the counters."""
-    return "wait" if opcode.startswith(WAITS) else CLASSES[opcode.partition(".")[0]]
 
 
 def step(instruction: Instruction, reader: Callable, address: Callable) -> Step | None:

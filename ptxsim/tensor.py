@@ -93,12 +93,6 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
     raise unsupported(instruction)
 
 
-def kind(opcode: str) -> str:
-    """Return the class of a ``wmma`` instruction for the counters."""
-    match = TRANSFER.fullmatch(opcode)
-    return f"{match[4] or 'generic'} {match[1]}" if match else "tensor"
-
-
 def flops(opcode: str) -> int:
     """Return the floating-point operations per thread."""
     return FLOPS if opcode.startswith("wmma.mma.") else 0

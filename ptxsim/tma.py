@@ -28,11 +28,6 @@ TENSOR = re.compile(
 BULK = re.compile(r"cp\.async\.bulk\.shared::(?:cluster|cta)\.global\.mbarrier::complete_tx::bytes")
 
 
-def kind(_opcode: str) -> str:
-    """Return the instruction's class for the counters."""
-    return "copy"
-
-
 def swizzled(addresses: np.ndarray) -> np.ndarray:
     """Return the addresses with the swizzle of 128 bytes of those without it."""
     return addresses ^ (addresses >> 7 & 7) << 4

@@ -34,13 +34,8 @@ ROWS = 16  # of A, per warp
 ATOM = 8  # rows of 128 bytes, and chunks in each
 CHUNK = 16  # bytes: a row of a product's operand has two
 
-MULTIPLY = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(16|8)\.f32\.(f16|bf16|tf32)\.\3")
+MULTIPLY = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(16(?!\.f32\.t)|8(?=\.f32\.t))\.(f32)\.(\w+)\.\4")
 FENCE, COMMIT, WAIT = (f"wgmma.{name}.sync.aligned" for name in ("fence", "commit_group", "wait_group"))
-
-
-def kind(opcode: str) -> str:
-    """Return the instruction's class for the counters."""
-    return {FENCE: "fence", COMMIT: "commit", WAIT: "wait"}.get(opcode, "tensor")
 
 
 def flops(opcode: str) -> int:

@@ -34,6 +34,35 @@ __global__ void k(Count c, int* a) { a[0] = 1; if (threadIdx.x == 0) c.next[atom
     assert run.findings[0].startswith("c[0] differs with the last warp first: element 0 is 1, not 0")
 
 
+BATCH = """__global__ void k(const float* const* from, float** to, int n) {
+    int of = blockIdx.x, i = threadIdx.x;
+    if (to[of] && i < n) to[of][i] = 2 * from[of][i];
+}"""
+
+
+def test_a_list_of_arrays_is_an_array_of_pointers():
+    sources, out = [np.arange(4, dtype=np.float32) + of for of in range(3)], np.zeros(4, np.float32)
+    run = launch(BATCH, 3, 32, **{"from": sources, "to": [out, None, np.zeros(4, np.float32)]}, n=4, _orders=2)
+    assert out.tolist() == [0, 2, 4, 6] and run.findings == []
+    with pytest.raises(SimulationFault, match=r"out of bounds: .* from\[2\] \(16 bytes\), 0 bytes past its end"):
+        launch(BATCH, 3, 32, **{"from": sources, "to": [None, None, np.zeros(8, np.float32)]}, n=5)
+    struct = "struct Batch { int n; float** of; }; __global__ void k(Batch b) { b.of[1][0] = b.n; }"
+    launch(struct, 1, 1, b=(7, [None, out]))
+    assert out[0] == 7
+
+
+@pytest.mark.parametrize("given", [[], [1, 2], [np.zeros(4), (1, 2)]])
+def test_a_list_of_something_else_is_refused(given):
+    with pytest.raises(ArgumentError, match=r"from: got .*, needs a list of arrays"):
+        launch(BATCH, 1, 1, **{"from": given, "to": [None]}, n=4)
+
+
+def test_results_in_listed_arrays_are_compared_in_other_orders():
+    source = "__global__ void k(int** a, int* n) { if (threadIdx.x == 0) a[0][atomicAdd(n, 1)] = blockIdx.x; }"
+    run = launch(source, 2, 32, a=[np.zeros(2, np.int32)], n=np.zeros(1, np.int32), _orders=4)
+    assert run.findings[0].startswith("a[0] differs with the last warp first: element 0 is 1, not 0")
+
+
 MIXED = """
 struct Part { bool on; short few; double wide; };
 struct Whole { char small; Part part; float* null; float3 place; };

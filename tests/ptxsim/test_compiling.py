@@ -115,6 +115,7 @@ __global__ void k(float* a, double* b) {
         ("curand_kernel.h", "curandState state;"),
         ("thrust/complex.h", "thrust::complex<float> z;"),
         ("cutlass/cutlass.h", "cutlass::half_t z;"),
+        ("torch/extension.h", "torch::PackedTensorAccessor32<float, 1> z;"),
     ],
 )
 def test_a_library_is_the_hosts_alone(header, use):
@@ -126,6 +127,57 @@ def test_a_library_is_the_hosts_alone(header, use):
         ptxsim.compile(source.replace("a[0] = 1", "oops"))
     with pytest.raises(CompileError, match=r"^kernel\.cu does not compile"):  # with a header of one's own
         ptxsim.compile(source.replace("a[0] = 1", use), headers={header: ""})
+
+
+BINDINGS = """
+#include <torch/extension.h>
+#define FLOAT4(value) (reinterpret_cast<float4*>(&(value))[0])
+#define CHECK(T) if (!(T).is_cuda()) { throw std::runtime_error(#T); }
+#define DEFINE(NAME, VALUE) __global__ void NAME##_kernel(float* x) { x[threadIdx.x] = VALUE; }
+#define HELPER(NAME) struct NAME##_t { float x; };
+#define BIND(NAME, TYPE) \\
+void NAME(torch::Tensor x) { CHECK(x) const int n = x.size(0); NAME##_kernel<<<1, n>>>((TYPE*)x.data_ptr()); }
+#define DECLARE(NAME) __global__ void NAME##_kernel(float* x);
+namespace files = std::filesystem;
+DECLARE(two)
+DECLARE(last)
+void host(float* x) { auto launched = [&](auto kernel) { kernel<<<1, 8>>>(x); }; launched(two_kernel); }
+HELPER(pair)
+DEFINE(two, 2) DEFINE(six, pair_t{6}.x)
+BIND(two, float)
+
+BIND(six, float)
+__global__ void last_kernel(float* x) { FLOAT4(x[4 * threadIdx.x]).y = 7; }
+BIND(last, float)
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("two", &two); }
+"""
+
+
+@pytest.mark.parametrize(("kernel", "expected"), [("two", [2] * 8), ("six", [6] * 8), ("last", [0, 7, 0, 0] * 2)])
+def test_macros_for_functions_of_the_host_are_left_out(kernel, expected):
+    """Those that bind kernels to Python; macros for kernels, declarations and classes that these use stay."""
+    x = np.zeros(8, np.float32)
+    ptxsim.run(*ptxsim.compile(BINDINGS, f"{kernel}_kernel"), 1, 2 if kernel == "last" else 8, {"x": x})
+    assert x.tolist() == expected
+
+
+@pytest.mark.parametrize("header", ["iostream", "ostream", "fstream"])
+def test_a_class_of_the_device_may_print_itself_on_the_host(header):
+    source = f"""
+#include <{header}>
+#include <iomanip>
+struct Place {{
+    float x, y;
+    __host__ __device__ float sum() const {{ return x + y; }}
+    friend std::ostream& operator<<(std::ostream& out, const Place& p) {{ return out << p.x << std::endl; }}
+    friend std::istream& operator>>(std::istream& in, Place& p) {{ return in >> p.x >> p.y; }}
+    void print() const {{ std::cout << x << std::endl; }}
+}};
+std::ostream& shown(std::ostream& out, const Place& p) {{ return out << std::setw(3) << p; }}
+__global__ void k(float* a) {{ a[0] = Place{{a[0], 2}}.sum(); }}"""
+    a = np.ones(1, np.float32)
+    ptxsim.run(*ptxsim.compile(source), 1, 1, {"a": a})
+    assert a[0] == 3
 
 
 def test_what_does_not_compile_is_said_with_its_line():

@@ -86,6 +86,12 @@ def test_a_pipeline(stages, length):
     assert run_bits(kernel, a, columns=192)[0].tolist() == summed(a) * 3
 
 
+@pytest.mark.parametrize("spelling", ["shared.global.L2::64B", "shared.global.L2::128B", "shared::cta.global.L2::256B"])
+def test_hints_for_the_second_cache_change_nothing(spelling):
+    kernel = probe(PIPELINE.format(stages=3), 64, HELPERS.replace("shared.global", spelling))
+    assert run_bits(kernel, words)[0].tolist() == summed(words)
+
+
 def test_memory_clobbers_change_nothing():
     """They tell the compiler not to move memory accesses across; it moves none here."""
     plain = probe(PIPELINE.format(stages=3), 64, HELPERS)

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+import ptxsim
 from ptxsim.functions import CARRYING, FUNCTIONS
 from ptxsim.instructions import OPERATIONS
 from ptxsim.ptx import DTYPES
@@ -472,3 +473,43 @@ def test_bfloat16_and_integers():
     assert run("cvt.rn.bf16.s32", [3, -257, 2**24 + 1]).tolist() == [0x4040, 0xC380, 0x4B80]
     assert run("cvt.rzi.s32.bf16", [0x4060, 0xC060, 0x7FFF]).tolist() == [3, -3, 0]
     assert run("cvt.rmi.bf16.bf16", [0x4060, 0xC060]).tolist() == [0x4040, 0xC080]
+
+
+FP8 = """#include <cuda_fp8.h>
+__global__ void k(const unsigned char* codes, const float* x, float* of, unsigned char* to) {
+    const int t = threadIdx.x, i = blockIdx.x * 256 + t;
+    __nv_fp8_KIND one, pair[2];
+    one.__x = codes[t];
+    of[t] = float(one);
+    to[i] = __nv_fp8_KIND(x[i]).__x;
+    to[gridDim.x * 256 + i] = __nv_fp8_KIND(__float2half(x[i])).__x;
+    *reinterpret_cast<__nv_fp8x2_KIND*>(pair) = __nv_fp8x2_KIND(make_float2(x[i], -x[i]));
+    to[2 * gridDim.x * 256 + i] = pair[0].__x;
+    to[3 * gridDim.x * 256 + i] = pair[1].__x;
+}"""
+
+
+@pytest.mark.parametrize(("kind", "bits", "bias", "largest"), [("e4m3", 3, 7, 448.0), ("e5m2", 2, 15, 57344.0)])
+def test_numbers_of_8_bits(kind, bits, bias, largest):
+    """As the CUDA header computes them for GPUs without such instructions, and as IEEE 754 would have them."""
+    random, codes = np.random.default_rng(3), np.arange(256, dtype=np.uint8)
+    finite = [
+        (code % (1 << bits) + ((code >> bits > 0) << bits)) * 2.0 ** (max(code >> bits, 1) - bias - bits)
+        for code in range(127 if kind == "e4m3" else 124)
+    ]
+    ties = (np.array(finite[1:]) + finite[:-1]) / 2
+    edges = [0.0, np.inf, np.nan, largest, largest * 1.07, 1e30, 1e-30]
+    near = [at for tie in ties for at in (tie, np.nextafter(np.float32(tie), np.float32(0)), tie * (1 + 1e-7))]
+    x = np.array([*edges, *near, *random.standard_normal(256) * 10.0 ** random.integers(-7, 6, 256)], np.float32)
+    x = np.resize(np.concatenate([x, -x]), 256 * -(-2 * len(x) // 256))
+    found = []
+    for architecture in ("compute_90", "compute_80"):
+        of, to = np.zeros(256, np.float32), np.zeros((4, len(x)), np.uint8)
+        compiled = ptxsim.compile(FP8.replace("KIND", kind), architecture=architecture)
+        assert ("satfinite" in compiled.ptx) == (architecture == "compute_90")
+        ptxsim.run(*compiled, len(x) // 256, 256, {"codes": codes, "x": x, "of": of, "to": to})
+        found.append((of, to))
+    (of, to), (theirs, by_header) = found
+    assert np.array_equal(of, theirs, equal_nan=True) and np.array_equal(to, by_header)
+    assert of[: len(finite)].tolist() == finite and np.nanmax(of) == (np.inf if kind == "e5m2" else largest)
+    assert to[0, :4].tolist() == [0, len(finite) - 1, 0x7F, len(finite) - 1]

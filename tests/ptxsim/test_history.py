@@ -62,6 +62,10 @@ def test_the_last_block_may_not_read_what_is_not(words):
     launch(the_last(words), 5, 64, **given)  # the usual order has the right result
     assert given["sum"][0] == 5 * 63 * 32
     found = fault(the_last(words), 5, 64, **arrays(parts=320, count=1, sum=1), _orders=1)
+    if words in (UNORDERED["ordered for the block"], UNORDERED["counted for the block"]):
+        assert (found.kind, found.line) == ("race", 6)
+        assert "count at byte 0" in str(found) and "in a scope that does not include both threads" in str(found)
+        return
     assert found.kind == "race" and found.line == 9
     assert "reads parts at byte 4, which thread 1 of block 0 wrote in line 3, unordered: " in str(found)
     heard = words in (UNORDERED["no fence after"], UNORDERED["acquired for the block"], UNORDERED["only released"])
@@ -102,6 +106,22 @@ def test_races_in_global_memory(body, message):
 def test_no_races(body):
     source = f"__global__ void k(int* a) {{ int t = threadIdx.x, b = blockIdx.x; {body} }}"
     launch(source, 2, 96, **arrays(a=400), _orders=6)
+
+
+@pytest.mark.parametrize("scope", ["block", "cluster", "device"])
+def test_atomic_operations_meet_in_a_scope_with_both_threads(scope):
+    """Two blocks of one cluster, or of two: those whose scope is too small for them race."""
+    source = """__global__ void __cluster_dims__(2) k(int* one, int* other) {
+    __nv_atomic_fetch_add(blockIdx.x < 2 ? one : other, 1, __NV_ATOMIC_RELAXED, SCOPE);
+    if (blockIdx.x == LAST) __nv_atomic_fetch_add(one, 1, __NV_ATOMIC_RELAXED, SCOPE);
+}""".replace("SCOPE", f"__NV_THREAD_SCOPE_{scope.upper()}")
+    for last, enough in ((0, ("cluster", "device")), (2, ("device",))):
+        text, given = source.replace("LAST", str(last)), arrays(one=1, other=1)
+        if scope in enough:
+            assert not launch(text, 4, 32, **given, _orders=2).findings and given["one"][0] == 96
+        else:
+            found = fault(text, 4, 32, **given, _orders=2)
+            assert found.kind == "race" and "a scope that does not include both threads" in str(found)
 
 
 def test_a_fault_that_another_order_shows():
@@ -232,7 +252,8 @@ ST, LD, FENCE = (
     'asm volatile("fence.acq_rel.SCOPE;" ::: "memory");',
 )
 BY_ORDER = {"SEND": ST.replace("ORDER", "release"), "HEAR": LD.replace("ORDER", "acquire"), "TAKE": ""}
-BY_FENCE = {"SEND": FENCE + ST.replace("ORDER", "relaxed"), "HEAR": LD.replace("ORDER", "relaxed"), "TAKE": FENCE}
+ST, LD = (of.replace("ORDER", "relaxed").replace("SCOPE", "gpu") for of in (ST, LD))
+BY_FENCE = {"SEND": FENCE + ST, "HEAR": LD, "TAKE": FENCE}
 
 
 def signalled(words, to, sends="cluster", hears="cluster"):
@@ -249,7 +270,11 @@ def test_knowledge_for_the_cluster_stays_in_it(words, sends, hears):
     assert not launch(signalled(words, 1, sends, hears), 4, 32, **given, _orders=2).findings
     assert given["a"].tolist() == [7, 7]
     found = fault(signalled(words, 2, sends, hears), 4, 32, **arrays(flag=1, a=2), _orders=2)
-    assert found.kind == "race" and "which thread 31 of block 0 wrote in line 2" in str(found)
+    assert found.kind == "race"
+    if words is BY_FENCE:
+        assert "reads a at byte 0, which thread 31 of block 0 wrote in line 2" in str(found)
+    else:  # the signal itself is for the cluster only
+        assert "flag at byte 0" in str(found) and "in a scope that does not include both threads" in str(found)
 
 
 @pytest.mark.parametrize(("sends", "hears"), [("cta", "cluster"), ("cluster", "cta")])

@@ -167,6 +167,107 @@ def test_what_a_thread_left_out_stays_nan():
     assert np.isnan(simulate(kernel, floats(1, 1), floats(1, 32)).C[0]).tolist() == [True, False] * 16
 
 
+@pytest.mark.parametrize(
+    ("type_", "value", "size"),
+    [("double", "t", 8), ("float4", "make_float4(t, t, t, t)", 16), ("ulonglong2", "make_ulonglong2(t, t)", 16)],
+)
+def test_wide_elements_of_a_new_array_are_written_whole(type_, value, size):
+    """Every word of them counts as written."""
+    source = f"""__global__ void k({type_}* fresh, {type_}* o) {{
+    int t = threadIdx.x;
+    fresh[t] = {value};
+    __syncthreads();
+    o[t] = fresh[31 - t];
+}}"""
+    fresh, out = np.zeros((32, size), np.uint8), np.zeros((32, size), np.uint8)
+    launch(source, 1, 32, fresh=fresh, o=out, _fresh=["fresh"])
+    assert fresh[1:].any(axis=1).all() and np.array_equal(out, fresh[::-1])
+
+
+STRUCTS = {
+    "a double and an int": ("double key; int t;", "key"),
+    "a char and a float": ("char t; float key;", "key"),
+    "a float, a flag and a float": ("float key; bool flag; float more;", "key"),
+    "a long, a short and an alignment": ("alignas(16) long long key; short t;", "key"),
+    "three chars and an alignment": ("alignas(4) char key; char t, u;", "key"),
+    "a struct and an int": ("struct { double key; char t; } of; int t;", "of.key"),
+}
+
+
+@pytest.mark.parametrize(("members", "key"), STRUCTS.values(), ids=STRUCTS)
+def test_a_structs_padding_may_be_copied(members, key):
+    """Whole structs are moved about in shared memory, and by way of a new array; nothing has written what is between
+    their members."""
+    source = f"""
+struct One {{ {members} }};
+__global__ void k(One* fresh, float* o) {{
+    __shared__ One s[32];
+    int t = threadIdx.x;
+    s[t].{key} = t * 7 % 32;
+    __syncthreads();
+    for (int d = 16; d; d /= 2) {{
+        if (t < d && s[t + d].{key} > s[t].{key}) s[t] = s[t + d];
+        __syncthreads();
+    }}
+    fresh[t] = s[0];
+    __syncthreads();
+    One mine = fresh[31 - t];
+    fresh[32 + t] = mine;
+    o[t] = mine.{key};
+}}"""
+    for member in ("of.t", "t", "u", "flag", "more"):
+        if re.search(rf"\b{member}\b", members.replace("t; } of", "} of.t")):
+            source = source.replace("% 32;", f"% 32;\n    s[t].{member} = 1;", 1)
+    out = np.zeros(32, np.float32)
+    launch(source, 1, 32, fresh=np.zeros(64 * 32, np.uint8), o=out, _fresh=["fresh"])
+    assert out.tolist() == [31] * 32
+
+
+def test_a_structs_padding_may_be_copied_in_local_memory():
+    source = """
+struct One { double key; int t; };
+__global__ void k(const int* x, float* o, int n) {
+    One mine[4];
+    for (int i = 0; i < n; ++i) mine[(i + x[0]) & 3].key = mine[(i + x[0]) & 3].t = i;
+    for (int i = 0; i < n; ++i) if (mine[i].key < 3) mine[i] = mine[x[i] & 3];
+    o[0] = mine[x[1]].key + 10 * mine[x[2]].t;
+}"""
+    x, out = np.arange(4, dtype=np.int32), np.zeros(1, np.float32)
+    launch(source, 1, 1, x=x, o=out, n=4)
+    assert out.tolist() == [21]
+
+
+@pytest.mark.parametrize(("type_", "unwritten"), [("float4", 3), ("int4", 4), ("uchar4", 4), ("double", 2), ("int", 1)])
+def test_what_is_no_structs_padding_may_not_be_read_unwritten(type_, unwritten):
+    """Of four floats none may be missing; of integers, which copies of structs use, not all may, where they count."""
+    source = f"""__global__ void k(int* o) {{
+    __shared__ __align__(16) {"unsigned char" if type_ == "uchar4" else "int"} s[256];
+    int t = threadIdx.x;
+    if (t % 4 < 4 - {unwritten}) s[t] = t;
+    __syncthreads();
+    {type_} v = *reinterpret_cast<{type_}*>(&s[4 * t]);
+    o[t] = {"v.x + v.y + v.z + v.w" if type_[-1] == "4" else "v"};
+}}"""
+    found = launched_fault(source, 1, 32, o=np.zeros(32, np.int32))
+    assert (found.kind, found.line) == ("uninitialised", 6)
+
+
+def test_half_of_a_number_that_the_compiler_leaves_open():
+    """Of a struct given by value, the compiler packs one member with a register that nothing writes."""
+    source = """
+struct View {
+    const float* p; int n; float bias;
+    __device__ float get(int i) const { return i < n ? p[i] + bias : 0; }
+};
+struct Both { View a, b; float weights[3]; int mode; };
+__global__ void k(Both of, float* o) {
+    o[threadIdx.x] = of.weights[0] * of.a.get(threadIdx.x) + of.weights[of.mode] * of.b.get(threadIdx.x);
+}"""
+    x, out = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    launch(source, 1, 32, of=((x, 32, 1.0), (x, 16, 2.0), (1.0, 2.0, 3.0), 2), o=out)
+    assert out.tolist() == [(t + 1) + 3 * (t + 2) * (t < 16) for t in range(32)]
+
+
 # Shared memory.
 
 

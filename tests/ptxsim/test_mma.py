@@ -47,8 +47,9 @@ def mma(shape, type_, a, b):
     places = [", ".join(f"%{first + i}" for i in range(count)) for first, count in ((0, 4), (4, a), (4 + a, b))]
     d, x, y = ("{" + place + "}" for place in places)
     inputs = ", ".join([f'"r"(x[{i}])' for i in range(a)] + [f'"r"(y[{i}])' for i in range(b)])
-    outputs = ", ".join(f'"+f"(z[{i}])' for i in range(4))
-    opcode = f"mma.sync.aligned.{shape}.row.col.f32.{type_}.{type_}.f32"
+    letter, sums = ("r", "s32") if type_[1:] == "8" else ("f", "f32")
+    outputs = ", ".join(f'"+{letter}"(z[{i}])' for i in range(4))
+    opcode = f"mma.sync.aligned.{shape}.row.col.{sums}.{type_}.{type_}.{sums}"
     return f'asm volatile("{opcode} {d}, {x}, {y}, {d};" : {outputs} : {inputs});  // here'
 
 
@@ -256,12 +257,19 @@ def test_two_warps_store_the_same_row():
 
 # mma.
 
-SHAPES = {("m16n8k16", "f16"): (16, 2), ("m16n8k16", "bf16"): (16, 2), ("m16n8k8", "tf32"): (8, 4)}
+SHAPES = {
+    (f"m16n8k{width // size}", type_): (width // size, size)
+    for types, size in ((("f16", "bf16"), 2), (("tf32",), 4), (("s8", "u8"), 1))
+    for type_ in types
+    for width in (32, 16)
+}
 
 
 def bits_of(numbers, type_):
     """Return small integers as the words of that type's elements, of 16 bits or 32."""
     single = np.asarray(numbers, np.float32)
+    if type_[1:] == "8":
+        return np.asarray(numbers).astype(np.uint8)
     if type_ == "f16":
         return single.astype(np.float16).view(np.uint16)
     return (single.view(np.uint32) >> 16).astype(np.uint16) if type_ == "bf16" else single.view(np.uint32)
@@ -269,7 +277,7 @@ def bits_of(numbers, type_):
 
 def held(matrix, places):
     """Return the words that the lanes hold of a matrix of elements, as the PTX ISA has it: shape (32, registers)."""
-    rows, columns = places
+    rows, columns = (of[:, : matrix.size // 32] for of in places)
     return np.ascontiguousarray(matrix[rows, columns]).view(np.uint32)
 
 
@@ -278,6 +286,10 @@ def by_the_book(name, lane, i, size):
     group, member = lane >> 2, lane % 4
     if name == "c":
         return group + 8 * (i >= 2), member * 2 + (i & 1)
+    if size == 1:
+        if name == "a":
+            return group + 8 * (i // 4 % 2), member * 4 + (i & 3) + 16 * (i >= 8)
+        return member * 4 + (i & 3) + 16 * (i >= 4), group
     if size == 4:
         return (group + 8 * (i % 2), member + 4 * (i >= 2)) if name == "a" else (member + 4 * i, group)
     if name == "a":
@@ -299,25 +311,29 @@ def test_places_are_those_of_the_manual(which):
 def test_a_product(shape, type_):
     depth, size = SHAPES[shape, type_]
     random = np.random.default_rng(5)
-    A, B, C = (random.integers(-9, 10, extent) for extent in ((16, depth), (depth, 8), (16, 8)))
+    low, high = (0, 256) if type_ == "u8" else (-128, 128) if type_ == "s8" else (-9, 10)
+    A, B, C = (random.integers(low, high, extent) for extent in ((16, depth), (depth, 8), (16, 8)))
+    sums, opened = (np.int32, "(int)") if type_[1:] == "8" else (np.float32, "__uint_as_float")
     x = held(bits_of(A, type_), PLACES["a", size])
     y = held(bits_of(B, type_), PLACES["b", size])
-    z = held(C.astype(np.float32).view(np.uint32), PLACES["c"])
-    assert (x.shape, y.shape) == ((32, 4), (32, 2))
+    z = held(C.astype(sums).view(np.uint32), PLACES["c"])
+    words = 4 * depth * size // 32
+    assert (x.shape, y.shape) == ((32, words), (32, words // 2))
     kernel = probe(
         f"""
-        unsigned x[4], y[2];
-        float z[4];
-        for (int i = 0; i < 4; ++i) x[i] = a[10 * t + i];
-        for (int i = 0; i < 2; ++i) y[i] = a[10 * t + 4 + i];
-        for (int i = 0; i < 4; ++i) z[i] = __uint_as_float(a[10 * t + 6 + i]);
-        {mma(shape, type_, 4, 2)}
-        for (int i = 0; i < 4; ++i) C[4 * t + i] = z[i];
+        unsigned x[{words}], y[{words // 2}];
+        {"int" if sums is np.int32 else "float"} z[4];
+        const unsigned* mine = a + {words * 3 // 2 + 4} * t;
+        for (int i = 0; i < {words}; ++i) x[i] = *mine++;
+        for (int i = 0; i < {words // 2}; ++i) y[i] = *mine++;
+        for (int i = 0; i < 4; ++i) z[i] = {opened}(*mine++);
+        {mma(shape, type_, words, words // 2)}
+        for (int i = 0; i < 4; ++i) reinterpret_cast<unsigned*>(C)[4 * t + i] = reinterpret_cast<unsigned*>(z)[i];
     """,
     )
     got, run = run_bits(kernel, np.concatenate([x, y, z], axis=1).ravel(), columns=128, blocks=[0])
-    want = (A @ B + C).astype(np.float32)
-    assert np.array_equal(got[:128].view(np.float32).reshape(32, 4), want[PLACES["c"]])
+    want = (A @ B + C).astype(sums)
+    assert np.array_equal(got[:128].view(sums).reshape(32, 4), want[PLACES["c"]])
     counts = run.lines[line_of(kernel, "// here")]
     assert (counts.by_class["tensor"], counts.flops) == (1, 2 * 16 * 8 * depth)
 
@@ -356,9 +372,10 @@ def test_other_matrices_are_refused(opcode):
 @pytest.mark.parametrize(
     "text",
     [
-        mma("m16n8k8", "f16", 2, 1),
+        mma("m16n8k32", "s8", 4, 2).replace(".s8.s8.", ".s8.u8.").replace('"+r"', '"+f"'),
         mma("m16n8k16", "f16", 4, 2).replace(".f32.f16.f16.f32", ".f16.f16.f16.f16").replace('"+f"', '"+r"'),
-        mma("m16n8k4", "tf32", 2, 1),
+        mma("m16n8k32", "f16", 4, 2),
+        mma("m16n8k16", "f16", 4, 2).replace(".f32.f16.f16.f32", ".s32.f16.f16.s32"),
     ],
 )
 def test_what_is_not_known_is_refused(text):
@@ -416,8 +433,8 @@ def test_products_and_sums_of_tf32(a, b, c):
 
 def test_kinds_make_numbers_of_words():
     word = np.array([0x3F803FFF, 0xC0403F00], np.uint32)
-    assert KINDS["16", "bf16"].numbers(word).tolist() == [1.9921875, 1.0, 0.5, -3.0]
-    assert KINDS["8", "tf32"].numbers(word).tolist() == [1.0009765625, -3.001953125]
+    assert KINDS["16", "f32", "bf16"].numbers(word).tolist() == [1.9921875, 1.0, 0.5, -3.0]
+    assert KINDS["8", "f32", "tf32"].numbers(word).tolist() == [1.0009765625, -3.001953125]
 
 
 ROUNDED = {  # float32 and the TF32 that is nearest, ties away from zero

@@ -214,9 +214,8 @@ __global__ void k(int* a) { int (*of[2])(int) = {f, g}; a[0] = of[a[1] & 1](a[2]
 using namespace nvcuda::wmma;
 __global__ void k(half* a) { fragment<accumulator, 16, 16, 16, half> c; load_matrix_sync(c, a, 16, mem_row_major);
     store_matrix_sync(a, c, 16, mem_col_major); }"""
-    assert ", as of tensor cores it knows FP16, BF16 and TF32 in the shapes" in refused(
-        wmma, 1, 32, a=np.zeros(256, np.float16)
-    )
+    words = ", as of tensor cores it knows FP16, BF16, TF32 and INT8, with sums of 32 bits"
+    assert words in refused(wmma, 1, 32, a=np.zeros(256, np.float16))
     barrier = """#include <cuda/barrier>
 __global__ void k(int* a) { __shared__ cuda::barrier<cuda::thread_scope_block> meet;
     if (threadIdx.x == 0) init(&meet, 32); __syncthreads(); meet.arrive_and_wait(); a[threadIdx.x] = 1; }"""

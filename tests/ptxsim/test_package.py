@@ -171,7 +171,11 @@ def test_numbers_of_python_take_the_parameters_types():
         ("n", np.float32(2), "n: got float32, needs 4 bytes of type u32"),
         ("x", np.int32(2), "x: got int32, needs 4 bytes of type f32"),
         ("y", np.int64(2), "y: got int64, needs 8 bytes of type f64"),
-        ("out", 3, "out: got int, needs 8 bytes of type u64, as the kernel declares: an array, None, or np.uint64"),
+        (
+            "out",
+            3,
+            "out: got int, needs 8 bytes of type u64, as the kernel declares: an array, a list of arrays, None, or",
+        ),
     ]:
         with pytest.raises(ptxsim.ArgumentError, match=message):
             ptxsim.run(NUMBERS, "numbers", 1, 1, {"out": out, "n": 1, "x": 1.0, "y": 1.0} | {name: value})

@@ -205,7 +205,7 @@ def test_registers_of_inline_assembly_may_share_a_name_but_not_with_another_type
         "cp.async.ca.shared.global [%r1], [%rd1], 4, %rd2",
         "cp.async.ca.shared.global [%r1], [%rd1], 4, 4, %rd2",
         "cp.async.ca.shared.global %r1, [%rd1], 4",
-        "cp.async.ca.shared.global.L2::128B [%r1], [%rd1], 4",
+        "cp.async.ca.shared.global.L2::512B [%r1], [%rd1], 4",
         "cp.async.ca.shared::cluster.global [%r1], [%rd1], 4",
         "cp.async.ca.shared.global.L2::cache_hint [%r1], [%rd1], 4, %rd2",
         "cp.async.wait_group %r1",

@@ -245,6 +245,12 @@ WRONG = {
         "in flight",
         "something writes",
     ),
+    "sums packed too early": (
+        "commit();",
+        'commit(); unsigned long long both; asm volatile("mov.b64 %0, {%1, %2};" : "=l"(both) : "f"(d[3]), "f"(d[4]));',
+        "in flight",
+        "a register of the wgmma",
+    ),
     "no fence": ("order();", "", "in flight", "wgmma.fence"),
     "too few lanes": ("multiply(", "if (t != 77) multiply(", "divergence", "without all of its warp"),
     "lanes that differ": ("a + k * 16,", "a + k * 16 + t / 64 * (t % 2) * 512,", "divergence", "another descriptor"),
