@@ -174,9 +174,8 @@ def _ways(reading: Reading) -> Iterator[tuple[str, str]]:
     """Yield grids and blocks to try, in the source's own names."""
     body, names = reading.code, {**reading.names, **reading.values}
     numbers = {**reading.names, **{name: of for name, of in reading.values.items() if isinstance(of, int)}}
-    theirs = {one.name for one in reading.signature.arguments}  # which host code may call otherwise
-    named = [name for name in numbers if re.search(rf"\b{name}\b", body) and numbers[name] not in (0, 1)]
-    named = [name for name in named if name not in theirs]
+    used = {*re.findall(r"\w+", body)} - {one.name for one in reading.signature.arguments}
+    named = [name for name in numbers if name in used and numbers[name] not in (0, 1)]
     sides = [*named, *map(str, USUAL)]
     tall, wide, rows, columns = (next((name for name in names if re.fullmatch(of, name, re.I)), "") for of in TILE)
     high, deep = (bool(re.search(rf"\b(?:{of})\s*\.\s*y\b", body)) for of in (THREAD, BLOCK))
@@ -188,10 +187,9 @@ def _ways(reading: Reading) -> Iterator[tuple[str, str]]:
         blocks = [f"({x}, {y})" for x, y in itertools.product(sides, repeat=2)]
     else:
         blocks = [f"{x} * {y}" for x, y in itertools.combinations_with_replacement(sides, 2)] + [*sides, *FLAT]
-    by_name = [name for name in named if re.fullmatch(r".*threads(?:_?per_?block)?", name, re.I)]
-    if (counted := [reading.signature.bounds] if reading.signature.bounds else by_name) and not high:
-        blocks = counted
-    blocks = [reading.said.get("block", of) for of in blocks]
+    bounds, by_name = reading.signature.bounds, r".*threads(?:_?per_?block)?"
+    counted = [bounds] if bounds else [name for name in named if re.fullmatch(by_name, name, re.I)]
+    blocks = [reading.said.get("block", of) for of in (blocks if high else counted or blocks)]
     for block in dict.fromkeys(blocks):
         extents = parts(block[1:-1]) if block[0] == "(" else [block]
         coarse = [f"{one} * {by}" for one, by in itertools.product(extents, named) if one != by]
