@@ -131,7 +131,7 @@ def _otherwise(kernel: Kernel, failed: CheckResult) -> Iterator[str]:
             yield "With another launch it is right for whole tiles. Put this above the kernel:"
             yield f"// launch: {dataclasses.replace(rule, **fields)}"
             return
-    side = math.lcm(*whole)
+    side = max(whole)
     if right((side,) * 3, (2 * side,) * 3):
         yield "With M = N = K it is right: somewhere it takes one of them, or of lda, ldb and ldc, for another."
 
