@@ -48,6 +48,7 @@ from .records.sizes import Size, parse_sizes, times_of
 from .records.timings import Record, no_gpu, recorded
 from .skeletons import GAPS, skeleton, unfinished
 from .styles import LAUNCH
+from .written import Written
 
 PASSED, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 TUNED = "256:4096:128,8192"
@@ -410,7 +411,8 @@ def _sweep(options: argparse.Namespace) -> int:
         _say(options, f"No GPU here: compiled for {architecture} and simulated. Only a GPU can time them.")
     first = [f"{name}={tried[0]}" for name, tried in values.items()]
     own = options.name.endswith(SUFFIX)
-    name = _kernels([options.name], first, options.launch, options.json)[0] if own else options.name
+    (kernel,) = _kernels([options.name], first, options.launch, options.json) if own else [find(options.name)]
+    name = kernel if isinstance(kernel.family, Written) else options.name
     field = sweep.field(name, values, architecture)
     if field.obstacles:
         _say(options, field.table())

@@ -21,6 +21,18 @@ from .written import Written, exchanged
 
 NEAR, NEAR_IN_16_BITS = 1e-3, 1e-2  # relative to the largest element
 MOST_TERMS = 256  # of a sum, where it is looked for those that are left out
+OF_FAULTS = {
+    r"race: .* since the last barrier": "Between those two accesses a __syncthreads() is missing: the threads of "
+    "a block do not keep step.",
+    r"uninitialised: .* reads %": "A variable is read before it has a value. A sum begins with one: float sum = 0.",
+    r"uninitialised: .* reads [AB] at": "Where α = 0 or K = 0, A and B are not to be read: they may hold "
+    "anything, NaN too.",
+    r"uninitialised: .* reads C at": "Where β = 0, C is not to be read: it may hold anything, NaN too, and "
+    "0 · NaN is NaN.",
+    r"uninitialised: .* reads (?!A\b|B\b|C\b|%)\w+ at": "No thread wrote that element of a tile. A "
+    "block needs a thread for each element, or a loop, and past an edge a 0 is written.",
+}
+"""What a fault means, by its beginning."""
 
 
 def diagnosis(kernel: Kernel, failed: CheckResult, launched: bool = False) -> list[str]:
@@ -33,6 +45,7 @@ def diagnosis(kernel: Kernel, failed: CheckResult, launched: bool = False) -> li
     kind, _, _ = failed.verdict.partition(":")
     said = [f"The case M = {M}, N = {N}, K = {K}, α = {failed.alpha:g}, β = {failed.beta:g}: {kind}"]
     said += [failed.example] * bool(failed.example)
+    said += [text for begun, text in OF_FAULTS.items() if re.match(begun, failed.fault)]
     if failed.endless:
         return [*said, "No case after it was run. If the loop does end, allow more instructions: --budget."]
     if failed.last_tile:
@@ -102,18 +115,25 @@ def _otherwise(kernel: Kernel, failed: CheckResult) -> Iterator[str]:
             yield f"With whole tiles ({of_tiles}) it is right. If it is meant for such sizes only, put this above it:"
             yield f"// launch: {dataclasses.replace(rule, multiples=least)}"
         return
-    inner = re.fullmatch(r"\((.*)\)", rule.grid)
-    turned = ", ".join(reversed(parts(inner[1]))) if inner else rule.grid
-    others = [{"column_major": not rule.column_major}, {"grid": f"({turned})"}]
+    turned = {}
+    for name, text in {"grid": rule.grid, "block": rule.block}.items():
+        inner = re.fullmatch(r"(?:dim3\s*)?[({](.*)[)}]", text)
+        first, *more = parts(inner[1]) if inner else [text]
+        turned[name] = f"({', '.join([*more[:1], first, *more[1:]])})"
+    others = [{"column_major": not rule.column_major}, {"grid": turned["grid"]}, {"block": turned["block"]}, turned]
     for pair in itertools.combinations("MNK", 2):
         if {*pair} <= {*rule.arguments}:
             other = exchanged(rule, *pair)
-            others.append({"arguments": other.arguments, "names": other.names})
+            fields = {"arguments": other.arguments, "names": other.names}
+            others += [fields, fields | {"grid": other.grid, "shared": other.shared}]
     for fields in others:
         if right(sizes, **fields):
             yield "With another launch it is right for whole tiles. Put this above the kernel:"
             yield f"// launch: {dataclasses.replace(rule, **fields)}"
             return
+    side = max(whole)
+    if right((side,) * 3, (2 * side,) * 3):
+        yield "With M = N = K it is right: somewhere it takes one of them, or of lda, ldb and ldc, for another."
 
 
 def _least(whole: tuple[int, ...], square: bool, right: Callable[..., bool]) -> tuple[int, ...]:
@@ -159,13 +179,13 @@ def _likely(
         "The result is α ABᵀ + βC: B is read column by column.": of.alpha * A @ Bt + of.beta * C,
         "The result is α AᵀB + βC: A is read column by column.": of.alpha * At @ B + of.beta * C,
         "The result is α AᵀBᵀ + βC: A and B are read column by column.": of.alpha * At @ Bt + of.beta * C,
-        "The result is α BA + βC: A and B are exchanged.": of.alpha * (B @ A if M == N == K else right) + of.beta * C,
     }
     for text, what in guesses.items():
         if alike(got, what) and not alike(right, what):
             yield text
             if named := re.search(r" ((?:A|B|Aᵀ|Bᵀ){2}) \+.*: .* read column by column", text):
-                which = " ".join(name for name in "AB" if f"{name}ᵀ" in named[1])
+                theirs = "BA" if isinstance(kernel.family, Written) and kernel.family.rule.column_major else "AB"
+                which = " ".join(sorted(own for own, name in zip(theirs, "AB", strict=True) if f"{name}ᵀ" in named[1]))
                 yield f"If it is meant so, add to the launch: transposed = {which}"
             return
     if not (got % 1).any() and got.any():
@@ -195,6 +215,10 @@ def _likely(
         if 0 < at.size == lines.size - at[0] < lines.size and at.size > 1:
             those = f"{name}s 0 to {at[0] - 1}" if at[0] > 1 else f"{name} 0"
             yield f"All is right but for {those}: an index of {name}s begins at {at[0]}."
+            return
+        if 1 < at.size == lines.size - 1 == at[-1] + 1:
+            yield f"All is right but for {name} {at.size}, the last: a bound of {name}s is too small by one,"
+            yield "or the grid has too few blocks."
             return
         if 0 < len(at) < len(lines) and len(at) == at[-1] - at[0] + 1:
             those = f"{name.capitalize()}s {at[0]} to {at[-1]} are right and no others" if len(at) > 1 else ""

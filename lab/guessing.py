@@ -19,7 +19,11 @@ from .written import Rule
 
 USUAL = (16, 32)  # threads of a block along x and along y, where nothing else is named
 FLAT = ("256", "128", "1024")  # threads of a block of one dimension
-TILE = ("(?:B|BLOCK_?|BLOCK_SIZE_?|TILE_?)M", "(?:B|BLOCK_?|BLOCK_SIZE_?|TILE_?)N", "T(?:HREAD_?)?M", "T(?:HREAD_?)?N")
+TILE = tuple(
+    f"{of}(?:_?SIZE)?_?{axis}|{of}_(?:TILE_)?SIZE_{along}"
+    for of in ("(?:B|BLOCK|TILE)", "T(?:HREAD)?")
+    for axis, along in ("MY", "NX")
+)
 """Names of a block's rows and columns of C, and of a thread's."""
 MOST_THREADS, MOST_TRIALS, LOOKED_AT, ENDLESS = 1024, 100, 24, 1 << 17
 """Of a block; launches to try; how many of these to look at for usual mistakes; instructions of a thread in each."""
@@ -88,25 +92,31 @@ def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tupl
     if endless:
         raise endless
     tried = ", ".join(dict.fromkeys(kernel.family.rule.block for kernel in kernels)) or "nothing"
-    hint = ""
-    for kernel in kernels[:LOOKED_AT]:
-        lines = diagnosis(kernel, check(kernel, *_size(kernel), on_gpu=False), launched=True)
+    hint, said = "", SAID
+    by_columns = [kernel for kernel in kernels if kernel.family.rule.column_major]
+    for kernel in (*kernels[:LOOKED_AT], *by_columns[:LOOKED_AT]):
+        result = check(kernel, *_size(kernel), on_gpu=False)
+        lines = diagnosis(kernel, result, launched=True)
         transposed = re.fullmatch(r"If .*: (transposed = (.*))", lines[-1])
         if transposed and "transposed" not in reading.said:
             other = kernel_from(path, f"{kernel.family.rule}, {transposed[1]}", **parameters)
             if _right(other):
                 doubt = f"It reads {transposed[2]} column by column, as if it lay transposed: check that this is meant."
                 return other, f"// launch: {other.family.rule}", (*told, doubt)
-        likely = [line.rstrip(".") for line in lines if line.startswith("The result")]
+        likely = [line.rstrip(".") for line in lines if line.startswith(("The result", "The s", "The terms"))]
+        if any("nearly right" in line for line in likely):
+            return kernel, f"// launch: {kernel.family.rule}", (*told, likely[0])
+        if likely or (result.fault.startswith("race") and not hint):
+            hint = f". With that below: {[*likely, result.fault][0]}"
+            said = f"// launch: {kernel.family.rule}"
         if likely:
-            hint = f". With one of them: {likely[0]}"
             break
     large = ", ".join(_too_large(reading))
     large = f"; not {large}, which has more than {MOST_THREADS:,} threads" if large else ""
     raise ArgumentError(
         reading.path.name,
         f"no launch, and none that was tried gives a right product (blocks of {tried}{large}){hint}",
-        SAID,
+        said,
     )
 
 
@@ -149,8 +159,8 @@ def _renamed(reading: Reading, rule: Rule, kernels: list[Kernel]) -> Iterator[Ke
     Some call A's columns n and C's k, and some call the rows N; where all sizes are equal, names make no difference.
     """
     for kernel in kernels:
-        rows, columns, depth = _size(kernel)
-        if not _passes(kernel, (max(rows, columns, depth),) * 3):
+        rows, _, depth = _size(kernel)
+        if not _passes(kernel, (max(rows, depth),) * 3):
             continue
         for order in itertools.islice(itertools.permutations(SIZES), 1, None):
             roles = dict(zip(SIZES, order, strict=True))
@@ -164,7 +174,8 @@ def _ways(reading: Reading) -> Iterator[tuple[str, str]]:
     """Yield grids and blocks to try, in the source's own names."""
     body, names = reading.code, {**reading.names, **reading.values}
     numbers = {**reading.names, **{name: of for name, of in reading.values.items() if isinstance(of, int)}}
-    named = [name for name in numbers if re.search(rf"\b{name}\b", body) and numbers[name] not in (0, 1)]
+    used = {*re.findall(r"\w+", body)} - {one.name for one in reading.signature.arguments}
+    named = [name for name in numbers if name in used and numbers[name] not in (0, 1)]
     sides = [*named, *map(str, USUAL)]
     tall, wide, rows, columns = (next((name for name in names if re.fullmatch(of, name, re.I)), "") for of in TILE)
     high, deep = (bool(re.search(rf"\b(?:{of})\s*\.\s*y\b", body)) for of in (THREAD, BLOCK))
@@ -176,9 +187,9 @@ def _ways(reading: Reading) -> Iterator[tuple[str, str]]:
         blocks = [f"({x}, {y})" for x, y in itertools.product(sides, repeat=2)]
     else:
         blocks = [f"{x} * {y}" for x, y in itertools.combinations_with_replacement(sides, 2)] + [*sides, *FLAT]
-    if reading.signature.bounds and not high:
-        blocks = [reading.signature.bounds]
-    blocks = [reading.said.get("block", of) for of in blocks]
+    bounds, by_name = reading.signature.bounds, r".*threads(?:_?per_?block)?"
+    counted = [bounds] if bounds else [name for name in named if re.fullmatch(by_name, name, re.I)]
+    blocks = [reading.said.get("block", of) for of in (blocks if high else counted or blocks)]
     for block in dict.fromkeys(blocks):
         extents = parts(block[1:-1]) if block[0] == "(" else [block]
         coarse = [f"{one} * {by}" for one, by in itertools.product(extents, named) if one != by]
@@ -193,7 +204,7 @@ def _ways(reading: Reading) -> Iterator[tuple[str, str]]:
                 yield f"{down} * {across}", block
         if not deep:
             yield from ((f"cdiv({of}, {block})", block) for of in ("M * N", "M * N * 32", "M", "N"))
-    if deep and not high:  # threads along one side of C, blocks along the other one
+    if deep and not (high or (tall and wide)):  # threads along one side of C, blocks along the other one
         written_out = re.findall(rf"(?:{BLOCK})\s*\.\s*[xy]\s*\*\s*(\d+)\b", body)
         for block in dict.fromkeys(reading.said.get("block", of) for of in written_out or (*named, *FLAT)):
             across, down = f"cdiv(N, {block})", f"cdiv(M, {block})"

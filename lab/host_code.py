@@ -11,7 +11,13 @@ _ELEMENTS = (
 )
 _ALIAS = re.compile(
     rf"\btypedef[ \t]+({_ELEMENTS})[ \t]+(\w+)[ \t]*;|\busing[ \t]+(\w+)[ \t]*=[ \t]*({_ELEMENTS})[ \t]*;"
+    rf"|^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+({_ELEMENTS}|__restrict(?:__)?)[ \t]*$",
+    re.MULTILINE,
 )
+_IN_BRACES = re.compile(
+    r"\b(int|unsigned|long|size_t|uint|auto|u?int\d\d_t)[ \t]+(?:const[ \t]+)?(\w+)[ \t]*\{([^{};\n]+)\}(?=[ \t]*;)"
+)
+"""The declaration of a whole number, ``int const n{16}``."""
 _CHANGES = re.compile(
     r"(?<![.\w])(\w+)\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--)\s*(\w+)|(\w+)\s*(?:\+\+|--)|[(,=]\s*&\s*(\w+)|>>\s*(\w+)\s*\Z"
 )
@@ -27,8 +33,8 @@ _FLOATING = r"\b\d+\.\d*|\.\d+\b|\b\d+[eE]|\bfloat\b|\bdouble\b"
 def read(text: str) -> str:
     """Return a source as its launch is read from it, each line where it was.
 
-    What ``#if 0`` leaves out is blank, and the names that the source gives to types of elements and sizes are those
-    types.
+    What ``#if 0`` leaves out is blank, the names that the source gives to types of elements and sizes are those types,
+    names of its namespaces go without these, and ``int n{16}`` is ``int n = 16``.
     """
     lines, stack = text.split("\n"), [(False, False)]  # whether a branch is left out, and whether those after it are
     for number, line in enumerate(lines):
@@ -44,10 +50,13 @@ def read(text: str) -> str:
         elif stack[-1][0]:
             lines[number] = " " * len(line)
     text = re.sub(r"\bstd\s*::\s*(?=(?:size_t|ptrdiff_t|u?int\d\d_t)\b)", "", "\n".join(lines))
-    for plain, old, new, other in _ALIAS.findall(blanked(text)):
-        if not re.search(rf"\b(?:typename|class)\s+{old or new}\b", text):
-            text = re.sub(rf"(?<!typedef )(?<!using )\b{old or new}\b(?![ \t]*;)", plain or other, text)
-    return text
+    for plain, old, new, other, macro, value in _ALIAS.findall(blanked(text)):
+        name = old or new or macro
+        if not re.search(rf"\b(?:typename|class)\s+{name}\b", text):
+            text = re.sub(rf"(?<!typedef )(?<!using )\b{name}\b(?![ \t]*;)", plain or other or value, text)
+    for name in re.findall(r"\bnamespace\s+(\w+)\s*\{", blanked(text)):
+        text = re.sub(rf"\b{name}\s*::\s*(?=\w)", "", text)
+    return _IN_BRACES.sub(r"\1 \2 = \3", text)
 
 
 def unpacked(text: str) -> str:

@@ -25,7 +25,7 @@ from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.operands import BF16, FP16, FP32, IN_CUDA, SPLIT, named_in_cuda, sized
 
 from . import host_code
-from .written import ROLES, SCALARS, Rule, Written
+from .written import ROLES, SCALARS, Rule, Written, in_place
 
 LAUNCH = """\
 a matrix product in another style, as it is: say its launch in a comment before the kernel.
@@ -40,7 +40,8 @@ a matrix product in another style, as it is: say its launch in a comment before 
                   number. Left out, names and types tell. Without alpha it is 1, without beta 0.
     shared        Bytes of dynamic shared memory.
     layout        column-major, if matrices lie so.
-    transposed    B, if the product is A times the transpose of a B with N rows; A, or A B, likewise.
+    transposed    B, if the product is A times the transpose of a B with N rows; A, or A B, likewise:
+                  which of the kernel's own matrices do not lie as `layout` has it.
     sizes         square, if it takes no other matrices.
     multiples     (64, 64, 8), if M, N and K must be multiples of these.
     rules         BLAS, if beta = 0 never reads C, and alpha = 0 and K = 0 never read A and B.
@@ -63,9 +64,9 @@ _KEYS = ("grid", "block", "arguments", "shared", "layout", "transposed", "sizes"
 _MEANT = {name.lower(): name for name in ROLES} | {
     name: role
     for role, names in {
-        "M": "height rows ha rowsa arows numarows crows numcrows",
-        "N": "width cols wb colsb bcols numbcolumns numccolumns",
-        "K": "inner wa hb colsa acols numacolumns brows rowsb numbrows",
+        "M": "height rows ha rowsa arows numarows crows numcrows heighta aheight",
+        "N": "width cols wb colsb bcols numbcolumns ccols numccolumns widthb bwidth",
+        "K": "inner wa hb colsa acols numacolumns brows rowsb numbrows widtha awidth heightb bheight",
     }.items()
     for name in names.split()
 }
@@ -143,8 +144,8 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
     path = Path(path)
     text = host_code.unpacked(host_code.read(own.read(path)))
     found = signatures(text)
-    named = re.search(r"\bkernel\s*=\s*(\w+)", launch)
     headers = _headers(text, found)
+    named = re.search(r"\bkernel\s*=\s*(\w+)", " ".join((launch, *headers.values())))
     products = [one for one in found if sum(of.type.endswith("*") for of in one.arguments) >= 3]
     told = headers or {one: "" for one in products if host_code.launches(text, one.name)} or products
     signature = _the_kernel(path.name, text, found, named[1] if named else "", told)
@@ -159,8 +160,13 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
     if host:
         names |= {name: value for name, value in host[0].names.items() if name not in declared}
         said = _of_host(host[0], signature) | said
-        instance = zip(declared, host[0].template, strict=False)
-        said = {name: of for name, of in instance if of != _typename(signature)} | said
+        known = host[0].names | names
+        instance = zip(signature.template or (), host[0].template, strict=False)
+        said = {
+            one.name: of
+            for one, of in instance
+            if (of not in declared if one.type == "typename" else one.default or _is_number(of, known))
+        } | said
         called = [*zip(signature.arguments, host[0].arguments, strict=False)]
         taken = f"line {lines[0]} of {path.name}" + f", the first of {len(lines)}," * (len(lines) > 1)
         doubts = _doubts(lines[0], called)
@@ -170,9 +176,9 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
             said["arguments"].split() if "arguments" in said else [_MEANT.get(_plain(one.name)) for one, _ in called]
         )
         sizes = {text: role for (_, text), role in zip(called, roles, strict=False)}
-        names |= {
-            text: role for text, role in sizes.items() if role in SIZES and text.isidentifier() and text not in SIZES
-        }
+        renamed = {text: role for text, role in sizes.items() if role in SIZES and text.isidentifier()}
+        said = {key: in_place(of, renamed) if key in by_host else of for key, of in said.items()}
+        names = {name: in_place(of, renamed) for name, of in names.items()} | renamed
     inside = (host[0].names if host else {}) | names
     values = _values(path.name, signature, parameters, said, inside)
     said = {key: text for key, text in said.items() if key in _KEYS}
@@ -182,6 +188,12 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
     if used := [name for name in unset if re.search(rf"\b{name}\b", signature.body)]:
         why = "__constant__, and the file itself gives no value. Make it an argument of the kernel."
         doubts = (*doubts, f"{', '.join(used)}: 0 here, as {why}")
+    pointers = [one for one in signature.arguments if one.type.endswith("*")]
+    written_to = "|".join(one.name for one in pointers if not one.constant) or "C"
+    added = re.search(rf"\b({written_to})\s*\[[^;=]*\]\s*\+=|\batomicAdd\s*\([^;]*?\b({written_to})\b", signature.body)
+    if added and "beta" not in {_FACTORS.get(_plain(one.name)) for one in signature.arguments if one not in pointers}:
+        why = "that must be zeros before each launch, as here."
+        doubts = (*doubts, f"It adds to what {added[1] or added[2]} holds: {why}")
     for meant in _MEANT_SO.finditer(_HEADER.sub(spaces, text)):
         line = text[: meant.start()].count("\n") + 1
         doubts = (*doubts, f"The comment in line {line} is not read, as it does not begin with // launch:")
@@ -216,8 +228,6 @@ def written(reading: Reading, said: dict[str, str]) -> Kernel:
     ):
         if said.get(key, most[0]) not in most:
             raise ArgumentError(key, said[key], " or ".join(most))
-    if "transposed" in said and said.get("layout") == "column-major":
-        raise ArgumentError("transposed", said["transposed"], "layout = row-major: say how matrices lie row by row")
     multiples = extents(said.get("multiples", "1"), reading.names | reading.values)
     if min(multiples) < 1:
         raise ArgumentError("multiples", said["multiples"], "numbers of at least 1")
@@ -277,17 +287,19 @@ def _the_kernel(file: str, text: str, found: Sequence[Signature], name: str, tol
 
 
 def _headers(text: str, found: Sequence[Signature]) -> dict[Signature, str]:
-    """Return what the comments of a file say of launches, each for the kernel that follows it, or else the last one.
+    """Return what the comments of a file say of launches, each for the kernel that it names or precedes.
 
-    Where none follows, or between ``/*`` and ``*/``, that is no launch unless it names a grid or a block.
+    Behind the last kernel, which it is for then, or between ``/*`` and ``*/``, it must have a key of `LAUNCH`.
     """
     headers: dict[Signature, str] = {}
     for header in _HEADER.finditer(text):
-        following = next((one for one in found if one.start >= header.start()), None)
+        text = header[1] or header[2] or ""
+        following = [one for one in found if re.search(rf"\bkernel\s*=\s*{one.name}\b", text)]
+        following += [one for one in found if one.start >= header.start()]
         if header[1] and following:
-            headers[following] = header[1]
-        elif found and re.search(r"\b(?:grid|block)\s*=", header[1] or header[2] or ""):
-            headers.setdefault(following or found[-1], header[1] or header[2])
+            headers[following[0]] = text
+        elif found and re.search(rf"\b(?:{'|'.join(_KEYS)})\s*=", text):
+            headers.setdefault([*following, found[-1]][0], text)
     return headers
 
 
@@ -426,9 +438,10 @@ def _roles(reading: Reading, said: str) -> tuple[tuple[str, ...], bool]:
     if len(unknown) == len(left) == 1:  # n, m and p
         by_name[unknown[0]] = left.pop()
     roles = tuple(by_name[one.name] for one in arguments)
-    for role, one in zip(roles, arguments, strict=True):
-        if role == "?" or (role in ROLES and roles.count(role) > 1):
-            known = " ".join("?" if role in ROLES and roles.count(role) > 1 else role for role in roles)
-            needs = f"// launch: arguments = {known}, with a number or one of {' '.join(ROLES)} for each ?"
-            raise ArgumentError(file, f"{one.type} {one.name}, whose meaning is not plain", needs)
+    often = {*ROLES} - {*SIZES} if {*SIZES} <= {*roles} else {*ROLES}  # rows of A and rows of C may both be passed
+    plain = ["?" if role in often and roles.count(role) > 1 else role for role in roles]
+    if "?" in plain:
+        one = arguments[plain.index("?")]
+        needs = f"// launch: arguments = {' '.join(plain)}, with a number or one of {' '.join(ROLES)} for each ?"
+        raise ArgumentError(file, f"{one.type} {one.name}, whose meaning is not plain", needs)
     return roles, len(sizes) == 1

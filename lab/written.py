@@ -53,8 +53,8 @@ class Rule:
         Whether the matrices lie column by column. Then the kernel is given Bᵀ and Aᵀ, which lie in memory as B and A
         do row by row, and computes Cᵀ.
     transposed : str
-        ``"A"``, ``"B"`` or ``"A B"``: these matrices lie transposed, row by row. The kernel is then given a copy that
-        does, so that B has N rows of K elements.
+        ``"A"``, ``"B"`` or ``"A B"``: these matrices of the kernel lie transposed. It is then given a copy that does,
+        so that row by row B has N rows of K elements.
     multiples : tuple of int
         M, N and K have to be multiples of these.
     square : bool
@@ -86,11 +86,19 @@ class Rule:
         return ", ".join(said + ["rules = BLAS"] * self.strict)
 
 
+def in_place(text: str, names: Mapping[str, str]) -> str:
+    """Return a text in which M, N and K are what they are called in `names`, if they are there."""
+    return re.sub(r"\b[MNK]\b", lambda of: names.get(of[0], of[0]), text)
+
+
 def exchanged(rule: Rule, one: str, other: str) -> Rule:
     """Return a rule in which two sizes have exchanged their roles."""
     to = {one: other, other: one}
-    names = {name: to.get(text, text) for name, text in rule.names.items()}
-    return dataclasses.replace(rule, arguments=tuple(to.get(role, role) for role in rule.arguments), names=names)
+    fields = {name: in_place(getattr(rule, name), to) for name in ("grid", "block", "shared")}
+    names = {name: in_place(text, to) for name, text in rule.names.items()}
+    return dataclasses.replace(
+        rule, arguments=tuple(to.get(role, role) for role in rule.arguments), names=names, **fields
+    )
 
 
 class Written(Family):
@@ -164,15 +172,14 @@ class Written(Family):
             if size % multiple or (rule.square and size != problem.M):
                 needs = f"a multiple of {multiple}" * (multiple > 1) or f"M = {problem.M}, as matrices are square"
                 raise ArgumentError(name, str(size), f"{needs}: the kernel takes no other sizes")
-        A, B, M, N = problem.A, problem.B, problem.M, problem.N
-        leading = {"lda": problem.K, "ldb": N, "ldc": N}
-        if "A" in rule.transposed:
-            A, leading["lda"] = A.T.copy(), M
-        if "B" in rule.transposed:
-            B, leading["ldb"] = B.T.copy(), problem.K
+        A, B, M, N, K = problem.A, problem.B, problem.M, problem.N, problem.K
         if rule.column_major:
-            A, B, M, N, leading = B, A, N, M, {"lda": N, "ldb": problem.K, "ldc": N}
-        values = {"A": A, "B": B, "C": problem.C, "M": M, "N": N, "K": problem.K} | leading
+            A, B, M, N = B, A, N, M
+        values = {"A": A, "B": B, "C": problem.C, "M": M, "N": N, "K": K, "ldc": M if rule.column_major else N}
+        for name, sides in {"A": (M, K), "B": (K, N)}.items():
+            turned = name in rule.transposed
+            values |= {name: values[name].T.copy()} if turned else {}
+            values[f"ld{name.lower()}"] = sides[turned == rule.column_major]
         values |= {"alpha": problem.alpha, "beta": problem.beta}
         values |= {role: float(role) for role in rule.arguments if role not in values}
         return {

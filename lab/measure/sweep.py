@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,12 @@ from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table, shown
 
 from ..correctness import check, difficult
+from ..guessing import kernel_from
 from ..model.resources import kernel_occupancy, obstacle, resources
 from ..records import files
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, Record
+from ..written import Written
 from .bench import bench, on_gpu
 from .driver import compile_kernels
 
@@ -92,11 +95,14 @@ def field(
     DeviceError
         The GPU failed.
     """
+    make = partial(find, name)
+    if isinstance(name, Kernel) and isinstance(name.family, Written):  # read again: defaults may follow from others
+        make = partial(kernel_from, name.path, f"{name.family.rule}, kernel = {name.entry}")
     kernels: dict[Setting, Kernel] = {}
     errors: dict[Setting, ArgumentError] = {}
     for setting in product(*values.values()):
         try:
-            kernels[setting] = find(name, **dict(zip(values, setting, strict=True)))
+            kernels[setting] = make(**dict(zip(values, setting, strict=True)))
         except ArgumentError as error:
             errors[setting] = error
     if not kernels:

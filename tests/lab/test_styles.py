@@ -292,6 +292,69 @@ void run(const Matrix A, const Matrix B, Matrix C)
 }
 """
 GUIDES = "#define TILE 16\n" + GUIDES
+COURSE = """\
+#define TILE_WIDTH 16
+__global__ void product(float* A, float* B, float* C, int numARows, int numAColumns, int numBRows, int numBColumns,
+                        int numCRows, int numCColumns)
+{
+    int row = blockIdx.y * TILE_WIDTH + threadIdx.y, col = blockIdx.x * TILE_WIDTH + threadIdx.x;
+    if (row >= numCRows || col >= numCColumns) return;
+    float sum = 0;
+    for (int k = 0; k < numBRows; ++k) sum += A[row * numAColumns + k] * B[k * numBColumns + col];
+    C[row * numCColumns + col] = sum;
+}
+int main()
+{
+    dim3 grid((numCColumns - 1) / TILE_WIDTH + 1, (numCRows - 1) / TILE_WIDTH + 1, 1), block(TILE_WIDTH, TILE_WIDTH, 1);
+    product<<<grid, block>>>(a, b, c, numARows, numAColumns, numBRows, numBColumns, numCRows, numCColumns);
+}
+"""
+"""Where each matrix has its rows and columns."""
+IN_NAMESPACE = """\
+#define RESTRICT __restrict__
+#define real float
+namespace outer {
+constexpr unsigned int kTile{16U};
+namespace inner {
+template <unsigned SIDE>
+__global__ void product(const real* RESTRICT A, const real* RESTRICT B, real* RESTRICT C, int M, int N, int K)
+{
+    int row = blockIdx.y * SIDE + threadIdx.y, col = blockIdx.x * SIDE + threadIdx.x;
+    if (row >= M || col >= N) return;
+    real sum = 0;
+    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = sum;
+}
+}
+}
+void run(const real* A, const real* B, real* C, int M, int N, int K)
+{
+    size_t const side{outer::kTile};
+    dim3 grid((N + outer::kTile - 1) / outer::kTile, (M + side - 1) / side);
+    outer::inner::product<side><<<grid, dim3(side, side)>>>(A, B, C, M, N, K);
+}
+"""
+"""With macros for a type and a qualifier, and constants in braces and in namespaces."""
+THREAD_TILES = """\
+#define BLOCK_SIZE_M 64 // rows
+#define BLOCK_SIZE_N 64 /* columns */
+#define THREAD_SIZE_M 4
+#define THREAD_SIZE_N 4
+#define THREADS (BLOCK_SIZE_M / THREAD_SIZE_M * BLOCK_SIZE_N / THREAD_SIZE_N)
+__global__ void product(const float* A, const float* B, float* C, int M, int N, int K)
+{
+    const int of_row = BLOCK_SIZE_N / THREAD_SIZE_N, t = threadIdx.x % THREADS;
+    const int row = blockIdx.y * BLOCK_SIZE_M + t / of_row * THREAD_SIZE_M;
+    const int col = blockIdx.x * BLOCK_SIZE_N + t % of_row * THREAD_SIZE_N;
+    for (int r = row; r < min(M, row + THREAD_SIZE_M); ++r)
+        for (int c = col; c < min(N, col + THREAD_SIZE_N); ++c) {
+            float sum = 0;
+            for (int k = 0; k < K; ++k) sum += A[r * K + k] * B[k * N + c];
+            C[r * N + c] = sum;
+        }
+}
+"""
+BY_COLUMNS_TN = BY_COLUMNS.replace("a[i + p * lda]", "a[p + i * lda]")
 STYLES = {
     "plain": (PLAIN, "block = (16, 16), arguments = A B C M N K"),
     "like BLAS, with its launch": (BLAS_LIKE, "arguments = M N K alpha A B beta C"),
@@ -330,6 +393,17 @@ STYLES = {
         "block = (16, 16), arguments = A B C M N K",
     ),
     "with a struct for each matrix, as in NVIDIA's guide": (GUIDES, "block = (TILE, TILE), arguments = A B C M N K"),
+    "with rows and columns of each matrix": (
+        COURSE,
+        "block = (TILE_WIDTH, TILE_WIDTH, 1), arguments = A B C M K K N M N",
+    ),
+    "with constants in braces and namespaces": (IN_NAMESPACE, "block = dim3(side, side), arguments = A B C M N K"),
+    "with sizes of blocks and of threads": (THREAD_TILES, "block = THREADS, arguments = A B C M N K"),
+    "with sizes of blocks and of threads, in other words": (
+        THREAD_TILES.replace("BLOCK_SIZE", "OF_ALL").replace("THREAD_SIZE", "OF_ONE"),
+        "block = THREADS, arguments = A B C M N K",
+    ),
+    "by columns, with rows of A": (BY_COLUMNS_TN, "beta C ldc, layout = column-major, transposed = A"),
     "rows along x": (
         PLAIN.replace(
             "blockIdx.y * blockDim.y + threadIdx.y, col", "blockIdx.x * blockDim.x + threadIdx.x, col"
@@ -376,7 +450,7 @@ def test_what_a_launch_says_can_be_written_into_the_file(write, style):
     kernel, *_ = guessed(write(text))
     bare = re.sub(r"(?m)^\ufeff|^// *launch:[^\n]*\n(?://[^\n]*\n)*", "", text)
     bare = (
-        bare if text in (BY_TYPE, BY_MEMBERS) else bare.replace("<<<", "")
+        bare if text in (BY_TYPE, BY_MEMBERS, IN_NAMESPACE) else bare.replace("<<<", "")
     )  # its launch names what the host code declares
     if "template <const int BM" in bare:
         bare = bare.replace("const int BM, const int BN, const int BK", "int BM = 16, int BN = 16, int BK = 16")
@@ -410,6 +484,10 @@ def test_one_of_several_kernels(write):
     path = write(BLAS_LIKE + PLAIN.replace("product", "other"))
     assert kernel_from(path).function == "product"  # the only one whose launch is said
     assert guessed(path, "kernel = other")[0].function == "other"
+    both = "// launch: kernel = other\n" + PLAIN + PLAIN.replace("product", "other")
+    for text in (both, both.replace("other\n", "other, block = (8, 8)\n", 1)):
+        kernel, *_ = guessed(write(text, "named.cu"))  # above another one
+        assert kernel.function == "other" and kernel.threads == (64 if "(8" in text else 256)
     helped = "__global__ void zero(float* C, int n) { C[threadIdx.x] = n; }\n" + PLAIN.replace("other", "product")
     assert kernel_from(write(helped, "helped.cu")).function == "product"  # the only one with three matrices
     with pytest.raises(ArgumentError, match=r"got 2 __global__ functions \(product, other\), needs one, or the name"):
@@ -499,17 +577,122 @@ MISTAKES = {
     "With another launch it is right": ("(cdiv(N, 16), cdiv(M, 16))", "(cdiv(M, 16), cdiv(N, 16))"),
     "Only every 16th row is right": ("(16, 16)\n", "(16, 1)\n"),
     "the grid has too few blocks": ("cdiv(M, 16)", "M / 16"),
+    "All is right but for row 69, the last: a bound of rows is too small by one": ("row >= M", "row >= M - 1"),
+    "block = (16, 4)": ("(cdiv(N, 16), cdiv(M, 16)), block = (16, 16)", "(cdiv(N, 16), cdiv(M, 4)), block = (4, 16)"),
+    "With M = N = K it is right": ("B[k * N + col]", "B[k * M + col]"),
 }
 
 
 @pytest.mark.parametrize("said", MISTAKES)
 def test_usual_mistakes_are_named(write, said):
     old, new = MISTAKES[said]
-    text = BLAS_LIKE.replace("blockDim.x", "16").replace("blockDim.y", "16")
+    text = BLAS_LIKE.replace("blockDim.x", "16").replace("blockDim.y", "4" if "(16, 4)" in said else "16")
     assert old in text
     kernel = kernel_from(write(text.replace(old, new)))
     result = lab.check(kernel, 70, 36, 20, -1.5, 0.75, on_gpu=False)
     assert not result.passed and said in "\n".join(diagnosis(kernel, result))
+
+
+TILED = """\
+// launch: grid = (cdiv(N, TILE), cdiv(M, TILE)), block = (TILE, TILE)
+#define TILE 16
+__global__ void product(const float* A, const float* B, float* C, int M, int N, int K)
+{
+    __shared__ float a[TILE][TILE], b[TILE][TILE];
+    int y = threadIdx.y, x = threadIdx.x, row = blockIdx.y * TILE + y, col = blockIdx.x * TILE + x;
+    float sum = 0;
+    for (int t = 0; t < K; t += TILE) {
+        a[y][x] = row < M && t + x < K ? A[row * K + t + x] : 0;
+        b[y][x] = t + y < K && col < N ? B[(t + y) * N + col] : 0;
+        __syncthreads();
+        for (int k = 0; k < TILE; ++k) sum += a[y][k] * b[k][x];
+        __syncthreads();
+    }
+    if (row < M && col < N) C[row * N + col] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("        __syncthreads();\n        for", "        for", "a __syncthreads() is missing"),
+        ("x];\n        __syncthreads();\n", "x];\n", "a __syncthreads() is missing"),
+        ("float sum = 0", "float sum", "A variable is read before it has a value"),
+        ("block = (TILE, TILE)", "block = (8, 8)", "No thread wrote that element of a tile"),
+        (": 0;\n        b", ": a[y][x];\n        b", "No thread wrote that element of a tile"),
+        ("(TILE, TILE)\n", "(TILE, TILE), rules = BLAS\n", "Where α = 0 or K = 0, A and B are not to be read"),
+        ("] = sum", "] = sum + 0 * C[0]", "Where β = 0, C is not to be read"),
+    ],
+)
+def test_faults_are_explained(write, old, new, said):
+    assert TILED.count(old) == 1
+    text = TILED.replace(old, new)
+    scalars = {"alpha": 0.0} if "α" in said else {}
+    if scalars:
+        text = text.replace("int K)", "int K, float alpha)").replace("= sum", "= alpha * sum")
+    if "C is" in said:
+        text = text.replace("block = (TILE, TILE)", "block = (TILE, TILE), rules = BLAS")
+    kernel = kernel_from(write(text))
+    failed = lab.check(kernel, 24, 24, 24, **scalars, on_gpu=False)
+    assert failed.fault and diagnosis(kernel, failed)[1].startswith(("Between", said.split(" is missing")[0]))
+    assert said in diagnosis(kernel, failed)[1]
+
+
+def test_no_product_of_exchanged_matrices_where_sizes_differ(write):
+    """With α = β = 1, a kernel that adds 2 C has αAB + βC, and C once more."""
+    kernel = kernel_from(write(BLAS_LIKE.replace("beta * C", "2 * beta * C")))
+    said = diagnosis(kernel, lab.check(kernel, 37, 41, 19, 1.0, 1.0, on_gpu=False))
+    assert len(said) == 2 and said[1].startswith("C[")
+
+
+def test_what_is_added_to_c_is_told(write):
+    for text, told in (
+        (PLAIN.replace("] = sum", "] += sum"), 1),
+        (PLAIN.replace("C[row * N + col] = sum", "atomicAdd(C + row * N + col, sum)"), 1),
+        (PLAIN, 0),
+        (BLAS_LIKE.replace("] = alpha * sum + beta * C[row * N + col]", "] += alpha * sum"), 0),
+    ):
+        assert sum("It adds to what C holds" in line for line in guessed(write(text))[2]) == told
+
+
+def test_sizes_that_capitals_deceive_about(write):
+    """Where host code calls the columns K, its grid and its constants do, too."""
+    text = PLAIN.partition("int main")[0].replace("col >= N", "col >= K").replace("k < K", "k < N")
+    text = text.replace("row * K + k", "row * N + k").replace("* N + col", "* K + col")
+    text += "void run(int M, int N, int K) { const int across = (K + 15) / 16; "
+    path = write(text + "product<<<dim3(across, (M + 15) / 16), dim3(16, 16)>>>(A, B, C, M, N, K); }")
+    kernel = kernel_from(path)
+    said = diagnosis(kernel, lab.check(kernel, 33, 17, 9, on_gpu=False))
+    assert said[-1].endswith("arguments = A B C M K N")
+    for launch in (said[-1].removeprefix("// launch: "), "arguments = A B C M K N"):
+        assert lab.suite(kernel_from(path, launch), on_gpu=False).passed
+
+
+def test_a_launch_by_which_the_mistake_shows_is_printed(write):
+    """Also a race; and a kernel that is only less exact is not refused."""
+    bare = TILED.partition("\n")[2]
+    launch = "needs // launch: grid = (cdiv(N, TILE), cdiv(M, TILE)), block = (TILE, TILE), arguments = A B C M N K"
+    for old, new, hint in (
+        ("= sum;", "= -sum;", "The sign of the result is wrong"),
+        ("x];\n        __syncthreads();\n", "x];\n", "race: mine, line"),
+    ):
+        with pytest.raises(ArgumentError, match=re.escape(launch)) as raised:
+            guessed(write(bare.replace(old, new)))
+        assert f". With that below: {hint}" in str(raised.value)
+    kernel, rule, told = guessed(write(bare.replace("= sum;", "= 1.0005f * sum;")))
+    assert rule.startswith("// launch: grid = (cdiv(N, TILE)") and "nearly right" in told[0] and kernel.threads == 256
+
+
+def test_a_template_argument_that_only_callers_know(write):
+    path = write(
+        "template <int SIDE>\n"
+        + hosted("", "dim3(cdiv(N, SIDE), cdiv(M, SIDE))", "dim3(SIDE, SIDE)").replace("product<<<", "product<SIDE><<<")
+    )
+    with pytest.raises(ArgumentError, match="SIDE: got no value, needs one, given"):
+        guessed(path)
+    kernel, *_ = guessed(path, SIDE=8)
+    assert kernel.threads == 64 and lab.check(kernel, 20, 30, 40, on_gpu=False).passed
 
 
 @pytest.mark.parametrize(
@@ -548,7 +731,7 @@ def test_the_mistake_is_looked_for_where_it_can_be_told(write, capsys):
 
 def test_a_kernel_for_which_no_launch_is_right_is_told_why(write):
     with pytest.raises(
-        ArgumentError, match=r"none that was tried .* With one of them: The result is 0 where it should be"
+        ArgumentError, match=r"none that was tried .* With that below: The result is 0 where it should be"
     ):
         guessed(write(PLAIN.replace("= sum;", "= fmaxf(sum, 0);")))
 
@@ -826,12 +1009,13 @@ def test_arguments_that_host_code_passes_in_another_order(write, capsys):
         ("/* Launch: grid = (cdiv(N, 8), cdiv(M, 8)),\n * block = (8, 8) */\n{}", ""),
         ("// lauch: grid = (cdiv(N, 8), cdiv(M, 8)), block = (8, 8)\n{}", "The comment in line 1 is not read"),
         ("{}// launch: as you like\n", ""),
+        ("{}// launch: block = (8, 8)\n", ""),
     ],
 )
 def test_where_a_comment_says_a_launch(write, text, told):
     kernel, guess, lines = guessed(write(text.format(PLAIN.partition("int main")[0])))
-    assert bool(guess) == ("lauch" in text or "like" in text)
-    assert kernel.threads == (256 if guess else 64)
+    assert bool(guess) == ("lauch" in text or "grid" not in text)
+    assert kernel.threads == (64 if "launch: block" in text or not guess else 256)
     assert [line.startswith(told) for line in lines] == [True] * bool(told)
 
 
@@ -841,7 +1025,6 @@ def test_where_a_comment_says_a_launch(write, text, told):
         ("multiples = (0, 1, 1)", "multiples: got (0, 1, 1), needs numbers of at least 1"),
         ("shared = -5", "shared: got -5, needs a number of bytes, 0 or more"),
         ("transposed = C", "transposed: got C, needs A or B or A B"),
-        ("transposed = B, layout = column-major", "transposed: got B, needs layout = row-major"),
     ],
 )
 def test_launches_that_make_no_sense(write, launch, message):

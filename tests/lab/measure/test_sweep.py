@@ -5,6 +5,7 @@ import types
 import pytest
 
 from lab import check
+from lab.guessing import kernel_from
 from lab.measure import bench as bench_module
 from lab.measure import driver, sweep
 from lab.records import timings
@@ -172,3 +173,23 @@ def test_time_that_runs_out_ends_it(entered, monkeypatch, tmp_path):
 
 def test_a_setting_is_shown_as_it_is_asked_for():
     assert sweep.choice_of((64, "double"), ("BM", "T")) == "--set BM=64 --set T=double"
+
+
+def test_defaults_that_follow_from_other_parameters(tmp_path):
+    """Of a kernel with a launch of its own, they are those of each setting, not of the first."""
+    path = tmp_path / "mine.cu"
+    path.write_text("""\
+__global__ void other(const float* A, const float* B, float* C, int M, int N, int K) {}
+// launch: grid = (cdiv(N, SIDE), cdiv(M, SIDE)), block = (SIDE, SIDE)
+template <int SIDE = 8, int WIDE = SIDE + 1>
+__global__ void product(const float* A, const float* B, float* C, int M, int N, int K)
+{
+    int row = blockIdx.y * (WIDE - 1) + threadIdx.y, col = blockIdx.x * (WIDE - 1) + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float sum = 0;
+    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = sum;
+}
+""")
+    found = sweep.field(kernel_from(path, "kernel = product", SIDE=8), {"SIDE": [8, 16]}, "sm_90", False)
+    assert not found.obstacles and found.kernels[16,].parameters == {"SIDE": 16, "WIDE": 17}
