@@ -17,6 +17,8 @@ from .correctness import CheckResult
 
 SOON = 1.0
 """Seconds in which cases are checked here, one by one: about what it takes to start other processes."""
+WORTH = 4
+"""How many times `SOON` the other cases must seem to take for them to be checked elsewhere."""
 MOST = 8  # processes, as each may take half a gigabyte
 
 
@@ -33,11 +35,12 @@ def checked(
         As for `correctness.check`.
     """
     began, rest = time.monotonic(), iter(listed)
-    for result in correctness.checked(kernel, rest, on_gpu, budget):
+    for done, result in enumerate(correctness.checked(kernel, rest, on_gpu, budget), 1):
         yield result
         if result.endless:
             return
-        if not result.on_gpu and time.monotonic() - began > SOON:
+        spent = time.monotonic() - began
+        if not result.on_gpu and spent > SOON and spent * (len(listed) - done) > WORTH * SOON * done:
             break
     else:
         return
@@ -59,7 +62,12 @@ def checked(
 
 @lru_cache(maxsize=1)
 def _processes() -> ProcessPoolExecutor:
-    """Return the processes, which leave Ctrl-C to this one."""
+    """Return the processes, which leave Ctrl-C to this one: forks of one that imports what they need, where there are.
+
+    A fork of this process would copy locks of its threads.
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    context = multiprocessing.get_context("spawn")  # a fork would copy locks of this process's threads
+    method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+    context = multiprocessing.get_context(method)
+    context.set_forkserver_preload([correctness.__name__])
     return ProcessPoolExecutor(min(cores, MOST), context, signal.signal, (signal.SIGINT, signal.SIG_IGN))

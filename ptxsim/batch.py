@@ -101,7 +101,7 @@ class Batch:
         self.local = LocalMemory(threads.size, program.functions[""][1].frame)
         self.stack = Stack(self.local, self.registers)
         self.spaces = AddressSpaces(threads, execution.memory, self.shared, self.local, self.barriers, code.clustered)
-        self.counter = AccessCounter(execution.tallies, threads, self.shared, code.clustered)
+        self.counter = AccessCounter(execution.tallies, threads, code.clustered)
         self.tracer = Tracer(threads, execution.traced, execution.trace, execution.events, execution.memory, variables)
         self.wait: MbarrierWait | ClusterWait | None = None
         self.group: tuple[Lanes, Any] = None, None

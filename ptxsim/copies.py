@@ -115,17 +115,15 @@ def fetch(memory: GlobalMemory, addresses: np.ndarray, sizes: np.ndarray, width:
         A lane's source is misaligned for `width` bytes, out of bounds, uninitialised, or longer than `width` bytes.
     """
     refuse("out of bounds", sizes > width, lambda lane: f"copies {sizes[lane]} bytes to a place of {width}")
-    if not np.count_nonzero(sizes != width):  # as nearly always
-        require_aligned(addresses, width, memory.where)
-        return np.stack(memory.load(addresses, np.dtype(np.uint32), width // 4))
-    data = np.zeros((len(sizes), width), np.uint8)
-    for size in map(int, np.flatnonzero(np.bincount(sizes[sizes > 0].astype(np.intp)))):
+    words = np.zeros((width // 4, len(sizes)), np.uint32)
+    for size in np.flatnonzero(np.bincount(sizes[sizes > 0].astype(np.intp))).tolist():
         lanes = np.flatnonzero(sizes == size)
-        dtype = np.dtype(np.uint8 if size % 4 else np.uint32)
-        elements = data.view(dtype)
         with of_part(lanes):
             require_aligned(addresses[lanes], width, memory.where)
-            loaded = memory.load(addresses[lanes], dtype, size // dtype.itemsize)
-        for i, element in enumerate(loaded):
-            elements[lanes, i] = element
-    return np.ascontiguousarray(data.view(np.uint32).T)
+            if size % 4 == 0:
+                words[: size // 4, lanes] = memory.load(addresses[lanes], words.dtype, size // 4)
+            else:
+                part = np.zeros((len(lanes), width), np.uint8)
+                part[:, :size] = np.stack(memory.load(addresses[lanes], part.dtype, size), axis=1)
+                words[:, lanes] = part.view(np.uint32).T
+    return words

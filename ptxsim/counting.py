@@ -13,7 +13,7 @@ import numpy as np
 
 from .lanes import NONE, Lanes, Threads, lowest
 from .limits import WARP
-from .memory import RANK, SharedMemory
+from .memory import RANK
 
 SECTOR = 32  # bytes
 BANKS = 32  # of 4 bytes
@@ -204,13 +204,12 @@ class AccessCounter:
     tallies : mapping of int to Counts
         The run's counts by source line.
     threads : Threads
-    shared : SharedMemory
     clustered : bool
         Whether addresses in shared memory carry the rank of a block of the cluster.
     """
 
-    def __init__(self, tallies: Mapping[int, Counts], threads: Threads, shared: SharedMemory, clustered: bool) -> None:
-        self.tallies, self.threads, self.shared, self.clustered = tallies, threads, shared, clustered
+    def __init__(self, tallies: Mapping[int, Counts], threads: Threads, clustered: bool) -> None:
+        self.tallies, self.threads, self.clustered = tallies, threads, clustered
         self._lanes: tuple[Lanes, int] = NONE, 0  # those of the last access, and the digest of their slots
 
     def count(
@@ -228,17 +227,14 @@ class AccessCounter:
         tally, threads = self.tallies[line], self.threads
         if total is None:
             total = (threads.size if lanes is None else len(lanes)) * width
-        blocks = len(threads.blocks)
-        alike = blocks if space == "shared" and self.shared.alike else 1
+        alike = 1
         if space == "shared":
             if self.clustered:
                 addresses = addresses & np.uint64((1 << RANK) - 1)
-            if addresses.size == threads.size and alike < blocks and lanes is None and threads.full:
-                of_blocks = addresses.reshape(blocks, -1)
+            if addresses.size == threads.size and lanes is None:
+                of_blocks = addresses.reshape(-1, threads.per_block)
                 if not np.count_nonzero(of_blocks != of_blocks[0]):  # as each block's shared memory begins at 0
-                    alike = blocks
-            if alike > 1:  # all blocks do what the first one does
-                addresses = addresses[: threads.per_block]
+                    alike, addresses = len(of_blocks), of_blocks[0]
         numbers = self._numbers(space, kind, addresses, lanes, width, alike)
         for what, number in zip(COUNTED[space, kind], (*numbers, total), strict=True):
             setattr(tally, what, getattr(tally, what) + times * number)

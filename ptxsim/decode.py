@@ -15,7 +15,6 @@ from .execution import Code, Step
 from .flow import loop_exits, spins
 from .functions import CARRY, CARRYING, FUNCTIONS
 from .instructions import OPERATIONS as BASIC
-from .instructions import Operation
 from .lanes import Lanes
 from .memory import Violation, of_part, refuse
 from .ptx import (
@@ -164,6 +163,7 @@ class Decoder:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._types: dict[str, np.dtype | None] = {}
+        self._uses = Counter(name for block in program.blocks for of in block for name in registers_of(of.operands))
 
     @cached_property
     def used(self) -> set[str]:
@@ -178,43 +178,77 @@ class Decoder:
 
     def steps(self, block: list[Instruction], in_order: bool) -> list[tuple[Instruction, Step, list[Instruction]]]:
         """Return the steps of a basic block, as in `Code`; the scheduler handles the branch or barrier at its end."""
-        steps = []
-        for plain, runs in groupby(_runs(block, in_order), self._is_plain):
-            for first, *others in [[of for run in runs for of in run]] if plain else runs:
-                decoded = self._plain if plain else self._run if others else None
-                step = decoded([first, *others]) if decoded else self._step(first)
-                if step:
-                    steps.append((first, step, [] if plain else [first, *others]))
+        steps, chains = [], []
+        for run in _runs(block, in_order):
+            if chains and (ordered := self._next(chains[-1][-1], run)):
+                chains[-1].append(ordered)
+            elif len(run) > 1 or run[0] is not block[-1] or self._step(run[0]):
+                chains.append([run])
+        for plain, alike in groupby(chains, self._is_plain):
+            for chain in [[[of for (run,) in alike for of in run]]] if plain else alike:
+                run = [of for run in chain for of in run]
+                decoded = (
+                    self._arithmetic(run, follows=True)
+                    if plain
+                    else self._run(chain)
+                    if len(run) > 1
+                    else self._step(run[0])
+                )
+                if decoded:
+                    steps.append((run[0], decoded, [] if plain else run))
         return steps
 
-    def _is_plain(self, run: list[Instruction]) -> bool:
-        """Return whether a run is one instruction of arithmetic, of registers and constants, that cannot fail."""
-        only, *others = run
-        if others or only.guard or only.opcode not in OPERATIONS or DIVISION.fullmatch(only.opcode):
-            return False
-        return all(
-            isinstance(of, Register | Immediate) or self._constant(of, DTYPES["b64"]) is not None
-            for of in only.operands
-        )
+    def _next(self, before: list[Instruction], run: list[Instruction]) -> list[Instruction]:
+        """Return a grid of FMAs in the order of the one before it, if it has as many factors and adds to its sums.
 
-    def _plain(self, run: list[Instruction]) -> Step:
-        """Decode consecutive instructions of plain arithmetic as one step, which spares what a step each would cost."""
+        The sums between are in no register then, so nothing else may read them. Otherwise return none.
+        """
+        place = {of.operands[:1]: at for at, of in enumerate(before)}
+        ordered = sorted(run, key=lambda of: place.get(of.operands[-1:], 0))
+        goes_on = (
+            len(run) > 1
+            and run[0].opcode in FMAS
+            and [(of.opcode, of.line, of.operands[-1:]) for of in ordered]
+            == [(run[0].opcode, run[0].line, of.operands[:1]) for of in before]
+            and before[0].opcode == run[0].opcode
+            and before[0].line == run[0].line
+            and _grid(ordered) == ordered
+            and len({of.operands[2] for of in before}) == len({of.operands[2] for of in run})
+            and all(self._uses[of.name] == 2 for (of,) in place)
+        )
+        return ordered if goes_on else []
+
+    @staticmethod
+    def _is_plain(chain: list[list[Instruction]]) -> bool:
+        """Return whether it is one instruction of arithmetic, for all lanes, with no vector."""
+        only = chain[0][0]
+        vector = any(isinstance(of, tuple) for of in only.operands)
+        return len(chain[0]) == 1 and not only.guard and only.opcode in OPERATIONS and not vector
+
+    def _arithmetic(self, run: list[Instruction], follows: bool) -> Step:
+        """Decode consecutive instructions of arithmetic as one step, which spares what a step each would cost.
+
+        The step looks itself at operands that may be undefined if it `follows` them.
+        """
         plan = []
         for instruction in run:
-            operation, target, sources = self._operation(instruction)
-            kinds = [DTYPES[kind] for kind in operation.operands]
+            operation = OPERATIONS[instruction.opcode]
+            target, *sources = instruction.operands
+            reject(instruction, len(sources) != len(operation.operands) or not isinstance(target, Register))
             reads = [
-                (of.name, kind) if isinstance(of, Register) else ("", self._constant(of, kind))
-                for of, kind in zip(sources, kinds, strict=True)
+                (of.name, DTYPES[kind]) if isinstance(of, Register) else ("", self._reader(of, kind, instruction))
+                for of, kind in zip(sources, operation.operands, strict=True)
             ]
             reject(instruction, not all(self._known(name) for name, _ in reads if name))
             widened = self._widener(target, DTYPES[operation.result], instruction)
-            plan.append((instruction, operation.function, reads, target.name, widened))
+            divides = DIVISION.fullmatch(instruction.opcode)
+            function = _dividing(operation.function, instruction.text) if divides else operation.function
+            plan.append((instruction, function, reads, target.name, widened))
 
         def execute(batch: Batch, lanes: Lanes) -> None:
             registers = batch.registers
             known = registers.values if lanes is None else {}  # to look there first is quicker
-            tainted = bool(batch.taint.of)
+            tainted = follows and bool(batch.taint.of)
             for instruction, function, reads, target, widened in plan:
                 if tainted:
                     batch.taint.follow([instruction], lanes)
@@ -226,22 +260,15 @@ class Decoder:
                             else registers.read(name, of, lanes, instruction)
                         )
                         if name
-                        else of
+                        else of(batch, lanes)
                         for name, of in reads
                     ]
+                    result = function(*values)
                 except Violation as violation:
                     raise batch.faults.complete(violation, instruction.line, lanes) from None
-                result = function(*values)
                 registers.write(target, result if widened is _as_it_is else widened(result), lanes)
 
         return execute
-
-    def _operation(self, instruction: Instruction) -> tuple[Operation, Register, list[Operand]]:
-        """Return an arithmetic instruction's operation, target and sources."""
-        operation = OPERATIONS[instruction.opcode]
-        target, *sources = instruction.operands
-        reject(instruction, len(sources) != len(operation.operands) or not isinstance(target, Register))
-        return operation, target, sources
 
     def _step(self, instruction: Instruction) -> Step | None:
         """Return an instruction's step, or None if it only ends a basic block."""
@@ -257,7 +284,7 @@ class Decoder:
         if opcode in ("mov.b32", "mov.b64") and any(isinstance(operand, tuple) for operand in instruction.operands):
             return self._pack(instruction)
         if opcode in OPERATIONS:
-            return self._arithmetic(instruction)
+            return self._arithmetic([instruction], follows=False)
         if opcode in CARRYING:
             return self._carry(instruction)
         if opcode.startswith("ld.param.") and instruction.operands[1].base.name in self.program.parameters:
@@ -297,26 +324,6 @@ class Decoder:
             batch.brought = values[0], values[1] if len(values) > 1 else None, vote
 
         return execute
-
-    def _arithmetic(self, instruction: Instruction) -> Step:
-        operation, target, sources = self._operation(instruction)
-        reads = [
-            self._reader(source, kind, instruction) for source, kind in zip(sources, operation.operands, strict=True)
-        ]
-        function, name = operation.function, target.name
-        widened = self._widener(target, DTYPES[operation.result], instruction)
-
-        def execute(batch: Batch, lanes: Lanes) -> None:
-            batch.registers.write(name, widened(function(*[read(batch, lanes) for read in reads])), lanes)
-
-        if not DIVISION.fullmatch(instruction.opcode):
-            return execute
-
-        def divide(batch: Batch, lanes: Lanes) -> None:
-            refuse("division by zero", reads[1](batch, lanes) == 0, instruction.text)
-            execute(batch, lanes)
-
-        return divide
 
     def _carry(self, instruction: Instruction) -> Step:
         """Decode an operation with the carry flag, which is a register of its own here."""
@@ -364,78 +371,42 @@ class Decoder:
 
         return execute
 
-    def _run(self, run: list[Instruction]) -> Step:
-        """Decode instructions, none of which needs another's result, as one step: far faster for few lanes."""
-        if run[0].opcode in FMAS:
-            return self._multiply_adds(run)
-        if run[0].opcode.startswith("mma."):
-            return mma.products(run, self._reader)
-        return self._shared_loads(run)
+    def _run(self, chain: list[list[Instruction]]) -> Step:
+        """Decode instructions, none of which needs another's result, or a chain of such, as one step.
 
-    def _multiply_adds(self, run: list[Instruction]) -> Step:
-        alone: list[tuple[Instruction, Step]] = []  # decoded when first needed
-        function, kind = OPERATIONS[run[0].opcode].function, run[0].opcode.rpartition(".")[2]
-        for instruction in run:
-            target, *sources = instruction.operands
-            declared = self._declared(target.name) if isinstance(target, Register) else None
-            reject(instruction, len(sources) != 3 or declared not in (DTYPES[kind], DTYPES[f"b{kind[1:]}"]))
-        left, right = ({of: at for at, of in enumerate(dict.fromkeys(i.operands[of] for i in run))} for of in (1, 2))
-        pairs = {(left[i.operands[1]], right[i.operands[2]]): i for i in run}
-        across = 0  # if each left factor meets each right one, how many there are of these
-        if kind == "f32" and len(left) * len(right) == len(pairs) == len(run):
-            across, run = len(right), [pairs[pair] for pair in sorted(pairs)]
-        names = [instruction.operands[0].name for instruction in run]
-        factors, others, addends = (
-            self._together([i.operands[place] for i in run], kind, run[0]) for place in (1, 2, 3)
-        )
+        That is far faster for few lanes.
+        """
+        if chain[0][0].opcode in FMAS:
+            return self._multiply_adds(chain)
+        products = chain[0][0].opcode.startswith("mma.")
+        return mma.products(chain[0], self._reader) if products else self._shared_loads(chain[0])
+
+    def _multiply_adds(self, chain: list[list[Instruction]]) -> Step:
+        """Decode grids of FMAs, each of which adds to the sums of the one before it."""
+        first, kind = chain[0][0], chain[0][0].opcode.rpartition(".")[2]
+        for instruction in (of for run in chain for of in run):
+            widened = self._widener(instruction.operands[0], DTYPES[kind], instruction)
+            reject(instruction, widened is not _as_it_is)
+        function, names = OPERATIONS[first.opcode].function, [of.operands[0].name for of in chain[-1]]
+        operands = [
+            [of.operands[3] for of in chain[0]],
+            *(dict.fromkeys(of.operands[place] for of in run) for run in chain for place in (1, 2)),
+        ]
+        reads = [[self._reader(operand, kind, first) for operand in each] for each in operands]
+        at_once = max(TOGETHER // len(names), 1)
 
         def execute(batch: Batch, lanes: Lanes) -> None:
-            width = batch.threads.size if lanes is None else len(lanes)
-            at_once = TOGETHER // width
-            if at_once < 2:
-                alone.extend((instruction, self._arithmetic(instruction)) for instruction in run[len(alone) :])
-                for instruction, step in alone:
-                    batch.do(instruction, step, lanes)
-                return
-            sources = [fetch(batch, lanes, width) for fetch in (factors, others, addends)]
-            high = across and at_once // across
-            at_once = high * across or at_once
-            for start in range(0, len(run), at_once):
-                these = slice(start, start + at_once)
-                taken = [values[rows[these] if len(rows) else these] for values, rows in sources[2 if high else 0 :]]
-                if high:  # such factors need no copies
-                    left = sources[0][0][start // across :][:high, None]
-                    result = function(left, sources[1][0], taken[0].reshape(-1, across, width))
-                else:
-                    result = function(*(values.reshape(-1) for values in taken))
-                batch.registers.write_all(names[these], result.reshape(-1, width), lanes)
+            rows = [[batch.threads.spread(read(batch, lanes), lanes) for read in each] for each in reads]
+            sums = []
+            for start in range(0, rows[0][0].size, at_once):
+                part = ([row[start : start + at_once] for row in each] for each in rows)
+                total, *factors = (np.concatenate(of, dtype=np.float64).reshape(len(of), -1) for of in part)
+                for left, right in zip(factors[::2], factors[1::2], strict=True):
+                    total = function(left[:, None], right, total.reshape(len(left), len(right), -1))
+                sums.append(total.reshape(len(names), -1))
+            batch.registers.write_all(names, np.concatenate(sums, axis=1), lanes)
 
         return execute
-
-    def _together(
-        self, operands: list[Operand], kind: str, instruction: Instruction
-    ) -> Callable[[Batch, Lanes, int], tuple[np.ndarray, np.ndarray]]:
-        """Return a function that fetches operands: a row of float64 for each distinct operand, and their row numbers.
-
-        There are no numbers if all are different.
-        """
-        different = {operand: row for row, operand in enumerate(dict.fromkeys(operands))}
-        rows = np.array([different[operand] for operand in operands if len(different) < len(operands)], np.int64)
-        reads = [self._reader(operand, kind, instruction) for operand in different]
-        named = [of.name for of in different] if all(isinstance(of, Register) for of in different) else []
-
-        def fetch(batch: Batch, lanes: Lanes, width: int) -> tuple[np.ndarray, np.ndarray]:
-            values = (
-                batch.registers.read_all(named, DTYPES[kind], lanes, instruction)
-                if named
-                else [read(batch, lanes) for read in reads]
-            )
-            whole = np.concatenate(values, dtype=np.float64)
-            if whole.size < len(values) * width:
-                whole = np.concatenate([batch.threads.spread(value, lanes) for value in values], dtype=np.float64)
-            return whole.reshape(-1, width), rows
-
-        return fetch
 
     def _reader(self, operand: Operand, kind: str, instruction: Instruction) -> Callable[[Batch, Lanes], np.ndarray]:
         """Return a function that fetches an operand as an array: one element, or one per active lane."""
@@ -579,11 +550,10 @@ class Decoder:
         ]
 
         def execute(batch: Batch, lanes: Lanes) -> None:
-            width = batch.threads.size if lanes is None else len(lanes)
-            if not len(batch.tracer.blocks) and not batch.history and 2 * width <= TOGETHER:
+            if not len(batch.tracer.blocks) and not batch.history:
                 try:
                     for load in together:
-                        load(batch, lanes, TOGETHER // width)
+                        load(batch, lanes)
                     return
                 except Violation:
                     pass
@@ -592,28 +562,27 @@ class Decoder:
 
         return execute
 
-    def _loads_behind(self, group: list[Instruction]) -> Callable[[Batch, Lanes, int], None]:
-        """Return a function that executes loads with one base, in ascending order and so many at once."""
+    def _loads_behind(self, group: list[Instruction]) -> Callable[[Batch, Lanes], None]:
+        """Return a function that executes loads with one base, in ascending order."""
         _, _, dtype, count = _access(group[0].opcode)
         parts = []
         for load in group:
             targets = load.operands[0] if isinstance(load.operands[0], tuple) else (load.operands[0],)
             reject(load, len(targets) != count)
             parts.append([(target.name, self._widener(target, dtype, load)) for target in targets])
-        widens = any(widened is not _as_it_is for part in parts for _, widened in part)
         locates = [self._address(load.operands[1], load) for load in group]
         offsets = [load.operands[1].offset for load in group]
         lines = [load.line for load in group]
 
-        def execute(batch: Batch, lanes: Lanes, at_once: int) -> None:
+        def execute(batch: Batch, lanes: Lanes) -> None:
+            at_once = max(TOGETHER // (batch.threads.size if lanes is None else len(lanes)), 1)
             for start in range(0, len(group), at_once):
                 these = slice(start, start + at_once)
                 addresses = locates[start](batch, lanes)
                 behind = [offset - offsets[start] for offset in offsets[these]]
                 loaded = batch.spaces.load("shared", addresses, lanes, dtype, count, behind)
                 targets = [target for part in parts[these] for target in part]
-                if widens:
-                    loaded = [widened(value) for (_, widened), value in zip(targets, loaded, strict=True)]
+                loaded = [widened(value) for (_, widened), value in zip(targets, loaded, strict=True)]
                 batch.registers.write_all([name for name, _ in targets], loaded, lanes)
                 for line, times in Counter(lines[these]).items():  # each takes as many wavefronts, as banks repeat
                     batch.counter.count(line, "shared", "load", addresses, lanes, dtype.itemsize * count, times=times)
@@ -680,6 +649,15 @@ class Decoder:
         return execute
 
 
+def _grid(run: list[Instruction]) -> list[Instruction]:
+    """Return FMAs by left and right factor, if each left one meets each right one; otherwise none."""
+    if len(run) < 2 or run[0].opcode not in FMAS or any(len(of.operands) != 4 for of in run):
+        return []
+    left, right = ({of: at for at, of in enumerate(dict.fromkeys(i.operands[of] for i in run))} for of in (1, 2))
+    pairs = {(left[i.operands[1]], right[i.operands[2]]): i for i in run}
+    return [pairs[pair] for pair in sorted(pairs)] if len(left) * len(right) == len(pairs) == len(run) else []
+
+
 def _as_it_is(value: np.ndarray) -> np.ndarray:
     return value
 
@@ -688,6 +666,16 @@ def _or_zero(operand: Operand, read: Callable, dtype: np.dtype) -> Callable[[Bat
     """Return the function that fetches an operand, or 0 where it is a register that nothing wrote."""
     name, zero = getattr(operand, "name", None), np.zeros(1, dtype)
     return lambda batch, lanes: read(batch, lanes) if not name or batch.registers.has(name) else zero
+
+
+def _dividing(function: Callable[..., np.ndarray], text: str) -> Callable[..., np.ndarray]:
+    """Return a division that refuses to divide by 0; `text` is the instruction's."""
+
+    def divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        refuse("division by zero", b == 0, text)
+        return function(a, b)
+
+    return divide
 
 
 def _trap(batch: Batch, lanes: Lanes) -> None:
@@ -805,5 +793,6 @@ def _runs(block: list[Instruction], in_order: bool) -> list[list[Instruction]]:
         rounds[here, turn, instruction.opcode if turn in (MULTIPLY_ADDS, PRODUCTS) else ""].append(instruction)
     runs: list[list[Instruction]] = []
     for (_, turn, _), together in sorted(rounds.items(), key=lambda item: item[0]):
-        runs += [[instruction] for instruction in together] if turn in (ALONE, IN_ORDER) else [together]
+        grid = _grid(together) if turn == MULTIPLY_ADDS else together if turn in (LOADS, PRODUCTS) else []
+        runs += [grid] if grid else [[instruction] for instruction in together]
     return runs

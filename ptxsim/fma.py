@@ -46,9 +46,11 @@ def fma64(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
     This is Boldo and Melquiond's algorithm. Elements on which it might overflow or underflow use exact fractions.
     """
+    a, b, c = np.broadcast_arrays(a, b, c)
+    if a.ndim > 1:
+        return fma64(a.ravel(), b.ravel(), c.ravel()).reshape(a.shape)
     product = a * b
     result = product + c  # right where an operand is 0, infinite or NaN
-    a, b, c, product = np.broadcast_arrays(a, b, c, product)
     size = np.abs(product)
     safe = (size > SMALL) & (size < LARGE) & (np.abs(a) < LARGE) & (np.abs(b) < LARGE) & (np.abs(c) < LARGE)
     if safe.all():

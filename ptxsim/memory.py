@@ -7,6 +7,7 @@ and the reason; the batch adds kernel, block, thread and source line.
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ SHARED_WINDOW = 0x20_8000_0000  # the first generic address of shared memory, fa
 BYTE = np.dtype(np.uint8)
 WIDEST = np.dtype(np.complex128)  # 16 bytes, to load as one element where it doesn't matter what they are
 LOCAL_WINDOW = 0x30_0000_0000  # that of local memory
+MANY = 1 << 12  # bytes of a load whose granules are worth looking at once each
 
 
 def past_alignment(array: np.ndarray) -> int:
@@ -301,6 +303,27 @@ class SharedMemory:
         """
         width = dtype.itemsize * count
         addresses, offsets, block, thread = self._reached(addresses, block, thread, width, behind[-1])
+        if not (
+            offsets.size * len(behind) * width >= MANY
+            and self._read_once(offsets, addresses, block, thread, width, tuple(behind))
+        ):
+            self._read(offsets, addresses, block, thread, width, behind, unwritten)
+        whole = dtype if count == 1 else WIDEST if width == WIDEST.itemsize else np.dtype(f"u{width}")
+        found = self.data.view(whole)[self._everywhere(offsets, whole) + np.array(behind, np.int64)[:, None] // width]
+        parts = found.view(dtype).reshape(*found.shape, count).swapaxes(1, 2)
+        return list(np.ascontiguousarray(parts).reshape(-1, found.shape[1]))
+
+    def _read(
+        self,
+        offsets: np.ndarray,
+        addresses: np.ndarray,
+        block: np.ndarray,
+        thread: np.ndarray,
+        width: int,
+        behind: Sequence[int],
+        unwritten: str = "none",
+    ) -> None:
+        """Check loads and leave their stamps; see `load`."""
         granule, stamp = self.granules(offsets, width), self._stamps(block, thread)
         if len(behind) > 1:
             granule = (granule + np.array(behind, np.int64)[:, None, None] // self.granule).reshape(-1, offsets.size)
@@ -322,9 +345,38 @@ class SharedMemory:
         overlapping = kept != stamp  # several lanes of this access read the same granule
         if np.count_nonzero(overlapping):
             self._share(self.read, granule, kept, stamp, overlapping)
-        elements, first = self.data.view(dtype), self._everywhere(offsets, dtype)
-        places = np.array([place // dtype.itemsize + i for place in behind for i in range(count)], np.int64)
-        return list(elements[first + places[:, None]])
+
+    def _read_once(
+        self,
+        offsets: np.ndarray,
+        addresses: np.ndarray,
+        block: np.ndarray,
+        thread: np.ndarray,
+        width: int,
+        behind: tuple[int, ...],
+    ) -> bool:
+        """Do what `_read` does if whole blocks do the same and all was written, and nothing read, before a barrier.
+
+        Each granule is looked at once then, however many lanes read it. Return False, and do nothing, otherwise.
+        """
+        lanes = self.threads if offsets.size % self.threads == 0 else offsets.size
+        of_blocks, which = offsets.reshape(-1, lanes), block.reshape(-1, lanes)
+        least = of_blocks.min(axis=1, keepdims=True)
+        within = of_blocks - least
+        differ = (which != which[:, :1]) | (within != within[0])
+        if np.count_nonzero(differ) or (self.warpwise and np.count_nonzero(self.warp_interval)):
+            return False
+        places, marks = _touched(
+            within[0].tobytes(), thread[:lanes].tobytes(), width, behind, self.granule, self.warpwise, self.pitch
+        )
+        granules, interval = least // self.granule + places, self.interval[which[:, :1]] << INTERVAL
+        wrote = self.wrote[granules]
+        if lowest(wrote) <= 0 or np.count_nonzero(np.maximum(wrote, self.read[granules]) >= interval):
+            return False
+        for watch in self.watches:
+            watch.see("read", offsets, addresses, block, thread, width)
+        self.read[granules] = interval | marks
+        return True
 
     def store(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, values: list[np.ndarray]) -> None:
         """Store one element per lane and value; the values' dtype gives the width."""
@@ -594,3 +646,19 @@ class SharedMemory:
 def _of_one_warp(before: np.ndarray, stamp: np.ndarray) -> np.ndarray:
     """Return where all threads of two stamps are in one warp."""
     return ((before ^ stamp) & (OF_WARP - WARP) == 0) & (before & SEVERAL != SEVERAL)
+
+
+@lru_cache(maxsize=256)
+def _touched(
+    within: bytes, who: bytes, width: int, behind: tuple[int, ...], granule: int, warpwise: bool, size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the granules that loads touch in a block, each once, and what their stamps have below the interval.
+
+    `within` are the distances from the first of them, `who` the threads; the rest is that of a `SharedMemory` and its
+    `load`.
+    """
+    shared, offsets = SharedMemory((), size, 1, granule, warpwise), np.frombuffer(within, np.int64)
+    shared.wrote[:] = 1
+    shared._read(offsets, offsets, np.zeros_like(offsets), np.frombuffer(who, np.int64), width, behind)
+    places = np.flatnonzero(shared.read)
+    return places, shared.read[places] - (1 << INTERVAL)

@@ -94,16 +94,6 @@ class RegisterFile:
         """Return whether a lane has written a register."""
         return name in self.values or bool(self.accumulators and name in self.accumulators.held)
 
-    def read_all(self, names: list[str], dtype: np.dtype, lanes: Lanes, instruction: Instruction) -> list[np.ndarray]:
-        """Return the values of registers, as `read` does, but more quickly where all lanes are active."""
-        known = self.values if lanes is None else {}
-        return [
-            value
-            if (value := known.get(name)) is not None and value.dtype is dtype
-            else self.read(name, dtype, lanes, instruction)
-            for name in names
-        ]
-
     def _without_value(self, name: str, lanes: Lanes, instruction: Instruction) -> np.ndarray:
         """Return the value of a register that is computed when it is read, or that other lanes' wgmma uses."""
         if name.startswith("%lanemask_"):

@@ -1,12 +1,13 @@
 """Lists the kernels in ladder order. This catalogue drives launching, tests, benchmarks, tables and the book."""
 
 import difflib
+from functools import partial
 
 from .errors import ArgumentError
 from .families import any_shape, autotuned, hopper
 from .kernel import Kernel
 from .launch import Family
-from .operands import FP16, named_in_cuda
+from .operands import FP16
 from .own import FILES, kernel_from
 
 LADDER = (
@@ -73,8 +74,7 @@ CATALOGUE = (
         {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "STAGES": 3, "BLOCKS": 2},
         (8, 0),
         types=FP16,
-        # Tiles of A and B, with eight elements of padding to a row.
-        family=Family(lambda of: 2 * max(of["STAGES"], 1) * (of["BM"] * (of["BK"] + 8) + of["BK"] * (of["BN"] + 8))),
+        family=Family(partial(hopper.tiles, FP16, 8)),
     ),
     hopper.MMA,
     hopper.TF32X3,
@@ -101,12 +101,7 @@ CATALOGUE = (
             "EXTRA": 0,
             "BLOCKS": 4,
         },
-        # Tiles of A and B, if SHARED, and what it wants beside them.
-        family=Family(
-            lambda of: (
-                of["SHARED"] * of["BK"] * (of["BM"] + of["BN"]) * named_in_cuda(of["T"]).operand.itemsize + of["EXTRA"]
-            )
-        ),
+        family=Family(hopper.tiles_if_shared),
     ),
 )
 """Every kernel in the order of the book: the ladder's, then those that take another road or other types."""

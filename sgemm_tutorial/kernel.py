@@ -320,8 +320,9 @@ class Kernel:
             return launch
         chosen = self.family.choose(self, problem, place)
         division = chosen.family.divide(chosen, problem, place)
-        boxes = chosen.family.boxes(chosen.parameters, problem)
-        launch = Launch(chosen, place, chosen.instance, problem.shape, division, boxes)
+        launch = Launch(
+            chosen, place, chosen.instance, problem.shape, division, chosen.family.boxes(chosen.parameters, problem)
+        )
         files = Files((*chosen.paths, self.path, *tables))
         if files.settled:
             if len(self._launches) >= REMEMBERED:

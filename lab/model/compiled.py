@@ -3,7 +3,7 @@
 import hashlib
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import msgspec
 
@@ -86,13 +86,16 @@ def digest(instance: Instance, architecture: str = ARCHITECTURE) -> str:
     ArgumentError
         As `compiler.build` does of architectures.
     """
-    files = tuple(
-        (name, re.sub(r" +$", "", cuda_source.blanked(text, strings=False), flags=re.M))
-        for name, text in instance.files
-    )
+    files = tuple((name, _code(text)) for name, text in instance.files)
     asked = files, instance.expression, instance.threads, instance.dynamic_shared_bytes
     made_of = (*asked, compiler.target(instance, architecture), nvrtc.OPTIONS, nvrtc.toolchain())
     return hashlib.sha256(repr(made_of).encode()).hexdigest()[:12]
+
+
+@lru_cache(maxsize=64)
+def _code(text: str) -> str:
+    """Return a source without the text of its comments."""
+    return re.sub(r" +$", "", cuda_source.blanked(text, strings=False), flags=re.M)
 
 
 def recorded(instance: Instance, architecture: str = ARCHITECTURE) -> Compiled | None:

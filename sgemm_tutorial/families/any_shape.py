@@ -190,8 +190,7 @@ class AnyShape(Persistent):
             # A variant does it like the kernel that it is compared with.
             shared, clusters, of = way.whole, way.shares, dict(zip(PARAMETERS, way.setting, strict=True))
         elif way and hands_over:
-            of = dict(zip(DEEP_PARAMETERS, way.setting, strict=True))
-            return DEEP.variant(**own, **of)
+            return DEEP.variant(**own, **dict(zip(DEEP_PARAMETERS, way.setting, strict=True)))
         else:
             expected = ((*ways(tuple(of.values()), problem.shape, place.multiprocessors)[0], of) for of in SETTINGS)
             us, shared, clusters, of = min(expected, key=lambda way: way[0])

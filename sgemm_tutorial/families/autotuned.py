@@ -240,8 +240,7 @@ def division(parameters: Mapping[str, Any], shape: tuple[int, int, int], whole: 
     if min(whole, rest) < 0 or not (int(rest > 0) <= shares <= rest * max(-(-K // parameters["BK"]), 1)):
         needs = f"some of {down * across} tiles, and for the rest at least one block, each with at least one step"
         raise ArgumentError("division", f"{whole} and {shares}", needs)
-    group = GROUP if GROUP * across < 2**32 else 1  # they are counted in 32 bits
-    counts = {"whole": whole, "shares": shares, "group": group}
+    counts = {"whole": whole, "shares": shares, "group": GROUP if GROUP * across < 2**32 else 1}  # counted in 32 bits
     return Division(whole + shares, counts, (shares + rest) * _part(parameters), shares + rest, last=max(shares, 1))
 
 

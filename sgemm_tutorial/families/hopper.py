@@ -18,7 +18,7 @@ from .. import gpu
 from ..errors import ArgumentError
 from ..kernel import Kernel
 from ..launch import MULTIPROCESSORS, Box, Division, Family, Place, trial
-from ..operands import FP16, INT_MAX, SPLIT, Problem, Types
+from ..operands import FP16, INT_MAX, SPLIT, Problem, Types, named_in_cuda
 from . import autotuned
 
 BOX = SWIZZLE // 2
@@ -53,9 +53,18 @@ class Width(NamedTuple):
 WIDTHS = (Width(256, 4, 2), Width(224, 4, 2), Width(192, 5, 2, 1.04), Width(128, 6, 1, 1.25))
 
 
-def _tiles(types: Types, of: Mapping[str, Any]) -> int:
-    """Return the bytes of 16's and 17's tiles of A and B."""
-    return of["STAGES"] * of["BK"] * (of["BM"] + of["BN"]) * types.operand.itemsize
+def tiles(types: Types, padding: int, of: Mapping[str, Any]) -> int:
+    """Return the bytes of tiles of A and B, whose rows have so many elements of padding."""
+    return (
+        max(of["STAGES"], 1)
+        * (of["BM"] * (of["BK"] + padding) + of["BK"] * (of["BN"] + padding))
+        * types.operand.itemsize
+    )
+
+
+def tiles_if_shared(of: Mapping[str, Any]) -> int:
+    """Return the bytes of 23's tiles of A and B, if it shares them, and of what it wants beside them."""
+    return of["SHARED"] * of["BK"] * (of["BM"] + of["BN"]) * named_in_cuda(of["T"]).operand.itemsize + of["EXTRA"]
 
 
 MMA = Kernel(
@@ -64,7 +73,7 @@ MMA = Kernel(
     {"T": "half", "BM": 128, "BN": 256, "BK": 32, "WM": 64, "WN": 64, "STAGES": 4, "BLOCKS": 1},
     (8, 0),
     types=FP16,
-    family=Family(partial(_tiles, FP16)),
+    family=Family(partial(tiles, FP16, 0)),
 )
 """16, which takes what the copy engine cannot fetch."""
 
@@ -74,7 +83,7 @@ TF32X3 = Kernel(
     {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 32, "STAGES": 3, "BLOCKS": 1},
     (8, 0),
     types=SPLIT,
-    family=Family(partial(_tiles, SPLIT)),
+    family=Family(partial(tiles, SPLIT, 0)),
 )
 """17, which takes what its version for Hopper cannot fetch, and everything on other GPUs."""
 

@@ -1,12 +1,16 @@
 """Cases that are checked several at once: the same verdicts in the same order, and what ends them."""
 
+import itertools
 import os
+import pickle
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from lab import correctness, side_by_side
 from sgemm_tutorial import ArgumentError, find
+from sgemm_tutorial.catalogue import CATALOGUE
 from sgemm_tutorial.own import kernel_from
 
 CASES = [{"M": size, "N": 5, "K": size % 4, "seed": size} for size in (9, 3, 17, 0, 8)]
@@ -67,3 +71,17 @@ def test_a_process_that_is_killed_is_told():
     with pytest.raises(MemoryError, match="was killed"):
         list(side_by_side.checked(find("01"), CASES, False, 0))
     assert len(list(side_by_side.checked(find("01"), CASES, False, 0))) == len(CASES), "and the next time is as before"
+
+
+@pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
+def test_every_kernel_of_the_catalogue_goes_to_other_processes(kernel):
+    again = pickle.loads(pickle.dumps(kernel))
+    assert again == kernel and again.dynamic_shared_bytes == kernel.dynamic_shared_bytes
+
+
+@pytest.mark.parametrize(("seconds", "elsewhere"), [(0.6, 0), (3.0, 4)])
+def test_processes_are_for_what_takes_several_times_their_start(seconds, elsewhere, monkeypatch, started):
+    clock = SimpleNamespace(monotonic=itertools.count(0.0, seconds).__next__)
+    monkeypatch.setattr(side_by_side, "time", clock)
+    monkeypatch.setattr(side_by_side, "SOON", 1.0)
+    assert len(list(side_by_side.checked(find("01"), CASES, False, 0))) == len(CASES) and len(started) == elsewhere

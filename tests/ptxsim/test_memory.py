@@ -1,12 +1,13 @@
 """The simulator as a sanitizer: each fault is found and placed, and correct kernels raise no alarm."""
 
+import copy
 import re
 
 import numpy as np
 import pytest
 
-from ptxsim import SimulationFault
-from ptxsim.memory import GlobalMemory
+from ptxsim import SimulationFault, memory
+from ptxsim.memory import INTERVAL, GlobalMemory, SharedMemory, Violation
 
 from ..examples import floats
 from .cuda import fault as launched_fault
@@ -701,3 +702,34 @@ __global__ void k(const float4* from, float4* to) {
     run = launch(source, 1, 32, **{"from": given, "to": to})
     assert np.array_equal(to, given.reshape(32, 4)[:, [3, 1, 2, 0]])
     assert run.total.global_load_bytes == run.total.global_store_bytes == 512
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_loads_that_look_once_at_each_granule_leave_what_others_leave(seed, monkeypatch):
+    """Same values, same stamps and the same faults, whatever was there before and whichever lanes load."""
+    random = np.random.default_rng(seed)
+    blocks, threads = int(random.integers(1, 4)), 64
+    fresh = SharedMemory((), 4096, blocks, 4, bool(seed % 2), threads)
+    fresh.data[:] = random.integers(256, size=fresh.data.size)
+    fresh.wrote[:] = random.choice(
+        [1, 1 << INTERVAL | 5, 0], p=[0.99, 0.009, 0.001] if seed % 3 else [1, 0, 0], size=fresh.wrote.size
+    )
+    fresh.read[:] = random.choice(
+        [0, 1 << INTERVAL | 7], p=[0.99, 0.01] if seed % 4 == 1 else [1, 0], size=fresh.read.size
+    )
+    fresh.interval[:] = random.integers(1, 3, size=blocks)
+    fresh.alike = False
+    lanes = np.arange(blocks * threads) if seed % 5 else np.sort(random.permutation(blocks * threads)[:50])
+    block, thread = lanes // threads, lanes % threads
+    addresses = (random.integers(64, size=threads)[thread] * 16).astype(np.uint64)
+    found = []
+    for many in (0, 1 << 30):
+        shared = copy.deepcopy(fresh)
+        monkeypatch.setattr(memory, "MANY", many)
+        try:
+            loaded = shared.load(addresses, block, thread, np.dtype(np.uint32), 4, (0, 32, 2048))
+        except Violation as violation:
+            found.append(str(violation.args))
+        else:
+            found.append((np.array(loaded).tolist(), shared.read.tolist()))
+    assert found[0] == found[1]
