@@ -215,64 +215,76 @@ def slower(kernel: Kernel) -> dict[Size, tuple[float, float]]:
     return {size: (lost, shares[size] - 1) for size, lost in lost_by(kernel).items()}
 
 
-def without(kernel: Kernel, size: Size) -> tuple[str, str, str]:
-    """Return the µs of a build; by how much longer than 22 alone, from least to most; and that beside cuBLAS."""
-    at, (alone, ms) = points(kernel)[size], (points(of)[size].processes[0].own.ms for of in (ALONE, kernel))
+def without(kernel: Kernel, size: Size) -> tuple[str, ...]:
+    """Return the µs of 22 alone and of a build; by how much it is longer, from least to most; and that in percent."""
+    alone, ms = (points(of)[size].processes[0].own.ms for of in (ALONE, kernel))
     return (
-        f"{1e3 * at.ms:#.4g} ({at.percent_of_cublas:.1f}%)",
+        *(f"{1e3 * points(of)[size].ms:#.4g}" for of in (ALONE, kernel)),
         f"{1e3 * (min(ms) - max(alone)):+.2f} to {1e3 * (max(ms) - min(alone)):+.2f}",
-        f"{slower(kernel)[size][1]:+.1%}",
+        f"{slower(kernel)[size][0]:+.1%}",
     )
 
 
 def early() -> Table:
     """Return the µs of 22 alone and without its early call, and by how much these are longer."""
     return Table(
-        ("M×N×K", "blocks", "22 alone", "without early call", "longer by", "longer relative to cuBLAS"),
+        ("M×N×K", "free SMs", "22 alone", "without early call", "longer by, µs", "longer", "relative to cuBLAS"),
         [
             (
                 times_of(size) + f" ({called}.cu)" * (called != KERNEL.name),
-                f"{launch.blocks} of {launch.kernel.dynamic_shared_bytes // 1024} KiB",
-                without(ALONE, size)[0],
+                ceilings.card().sms - launched(size, ALONE).blocks,
                 *without(OVERLAP, size),
+                f"{beside:+.1%}",
             )
-            for size in points(OVERLAP)
-            for launch, called in [(launched(size, ALONE), launched(size).kernel.name)]
+            for size, (_, beside) in slower(OVERLAP).items()
+            for called in [launched(size).kernel.name]
         ],
-        f"µs of a launch (percent of cuBLAS's speed beside it), {ceilings.card().name}",
+        f"µs of a launch, {ceilings.card().name}",
+        f"Free SMs: of {ceilings.card().sms}; an SM has room for one block, of 202 KiB of shared memory or more. "
         "Longer by: the least and the most that two samples differ. A call of 22 leaves some products to the file in "
-        "brackets. In the last two lines A and B are copied before; at 256×256×16384 and 1×4096×4096 add_parts comes "
-        "after: there, the launch behind 22 isn't 22, and kept its early call.",
+        "brackets. At 256×256×16384 and 1×4096×4096, the chain is 22 → add_parts → 22; in the last two lines, where A "
+        "and B are copied, pad → 22 → pad. Only 22's early call is removed.",
     )
 
 
 def shuffled() -> Table:
-    """Return the µs of 22 alone without the shuffle, by how much these are longer, and what that is for each step."""
+    """Return the µs of 22 alone and without the shuffle, by how much these are longer, and that for each step."""
     return Table(
-        ("M×N×K", "steps, tile", "without shuffle", "longer by", "longer relative to cuBLAS", "ns for each step"),
+        ("M×N×K", "steps, tile", "22 alone", "without shuffle", "longer by, µs", "longer", "ns a step"),
         [
             (
                 times_of(size),
                 f"{steps(size)} of {of['BM']} × {of['BN']}",
                 *without(OWN_NUMBER, size),
-                f"{1e6 * ms / steps(size):.0f} + {1e6 * lost * ms / steps(size):.0f}",
+                round(1e6 * lost * points(ALONE)[size].ms / steps(size)),
             )
             for size, (lost, _) in slower(OWN_NUMBER).items()
-            for of, ms in [(launched(size, ALONE).kernel.parameters, points(ALONE)[size].ms)]
+            for of in [launched(size, ALONE).kernel.parameters]
         ],
-        f"µs of a launch (percent of cuBLAS's speed beside it), {ceilings.card().name}",
-        "ns for each step: 22 alone divided by the steps, plus the difference divided by the steps.",
+        f"µs of a launch, {ceilings.card().name}",
+        "ns a step: the difference of the medians, divided by the busiest block's steps.",
     )
 
 
 def short_launches() -> dict[str, str]:
     """Return the figures in the sentences of the deeper page, by their names for glue, after checking what they say."""
     alone, late, own = points(ALONE), slower(OVERLAP), slower(OWN_NUMBER)
-    (small, half, *_, thin, few, _, last), much = alone, [min(lost) for lost in own.values()]
+    (small, half, *_, thin, few, odd, last), much = alone, [min(lost) for lost in own.values()]
     same = [size for size in alone if launched(size).kernel.name == KERNEL.name]
-    moved = [max(map(abs, lost_by(of, "cublas_ms").values())) for of in (OVERLAP, OWN_NUMBER)]
+    moved, gained = (
+        [max(map(abs, lost_by(of, "cublas_ms").values())) for of in (OVERLAP, OWN_NUMBER)],
+        late[half][0] * alone[half].ms,
+    )
     assert [size for size in alone if min(late[size]) > 0.05] == [small, thin] and len(same) == 5
-    assert min(much[:-1]) > 0.05 > max(own[last]) and moved[1] < 0.01
+    assert (
+        min(much[:-1]) > 0.05 > max(own[last])
+        and moved[1] < 0.01
+        and (
+            0.015 < gained / alone[few].ms < gained / alone[odd].ms < 0.02 < moved[0]
+            and min(launched(size, ALONE).kernel.dynamic_shared_bytes for size in alone) // 1024 == 202
+            and launched(half, ALONE).blocks == launched(few, ALONE).blocks
+        )
+    )
     assert all(max(map(abs, late[size])) < moved[0] for size in alone.keys() - {small, half, thin}) and all(
         of.kernel.parameters == called.kernel.parameters and of.division == called.division
         for of, called in ((launched(size, ALONE), launched(size)) for size in same)
@@ -283,16 +295,17 @@ def short_launches() -> dict[str, str]:
     return {
         "small": f"{1e3 * alone[small].ms:.1f} µs",
         "card": ceilings.card().name,
-        "sms": str(ceilings.card().sms),
         "counted": "5%",
         "again": f"{max(abs(points()[size].ms / alone[size].ms - 1) for size in same):.1%}",
         "half": f"{late[half][0]:.1%}",
         "half by percent": f"{late[half][1]:.1%}",
         "found": f"{min(us for of, us in finals(few).items() if len(of.setting) == len(any_shape.PARAMETERS)):.1f} µs",
+        "gained": f"{1e3 * gained:.1f} µs",
         "thin": f"{1e3 * late[thin][0] * alone[thin].ms:.1f} µs",
         "shuffled": f"{min(much[:-1]):.0%} to {max(lost for lost, _ in own.values()):.0%}",
         "moved": f"{moved[0]:.1%}",
         "moved less": f"{moved[1]:.1%}",
+        "share": f"{gained / alone[odd].ms:.0%}",
     }
 
 
