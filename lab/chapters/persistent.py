@@ -18,6 +18,7 @@ from ..experiments import sustained
 from ..experiments.ceilings import card
 from ..measure.nsight import counted
 from ..variants import HOPPER_STEPS, HOPPER_WIDTHS, find_variant
+from . import equal_shares
 from .copy_engine import PRODUCT, SIZES, TWICE, chance, timed
 
 EIGHTEEN, NINETEEN, KERNEL = (find(name) for name in ("18_wgmma", "19_producer_warp", "20_persistent"))
@@ -156,7 +157,8 @@ def steps_table() -> Table:
     steps = (
         ("one warp only fetches: 19", NINETEEN, EIGHTEEN),
         ("blocks stay", STEPS[0], NINETEEN),
-        ("clusters", STEPS[2], STEPS[0]),
+        ("tiles in groups", STEPS[1], STEPS[0]),
+        ("clusters", STEPS[2], STEPS[1]),
         ("width as chosen", KERNEL, STEPS[2]),
         ("20 against 18", KERNEL, EIGHTEEN),
     )
@@ -170,8 +172,8 @@ def steps_table() -> Table:
         ("step", *(f"{size:,}" for size in SIZES)),
         rows,
         f"Change of the share of cuBLAS in two recordings (hopper, hopper_again), M = N = K, {card().name}",
-        "The second row includes late writing and prefetched tensor maps, the third an order of tiles in groups. "
-        "Same code: timed twice, as the row above and as 20.",
+        "The second row includes late writing and prefetched tensor maps. Same code: timed twice, as the row above and "
+        "as 20.",
     )
 
 
@@ -246,12 +248,12 @@ def figures() -> dict[str, str]:
     """Return the page's figures, by the names under which it shows them, if what it says of them holds."""
     eighteen, nineteen, *steps, at_once = shares((EIGHTEEN, NINETEEN, *STEPS, AT_ONCE))
     noise, limits = (np.array([[chance(size)] for size in sizes]) for sizes in (SIZES, ALL))
-    stay, clusters, widths = (now / then - 1 for then, now in pairwise((nineteen, *steps[::2], steps[3])))
+    stay, groups, clusters, widths = (now / then - 1 for then, now in pairwise((nineteen, *steps)))
     late, against, behind = steps[2] / at_once - 1, steps[3] / eighteen - 1, nineteen / eighteen - 1
-    assert [(gain > noise).all(axis=1).tolist() for gain in (stay, clusters, widths, late)] == [
-        [size == where for size in SIZES] for where in (4096, None, 3072, 4096)
+    assert [(gain > noise).all(axis=1).tolist() for gain in (stay, groups, clusters, widths, late)] == [
+        [size == where for size in SIZES] for where in (4096, None, None, 3072, 4096)
     ]
-    assert all((abs(of[0]) < noise[0]).any() for of in (stay, clusters, behind)) and rounds(2048) < 1
+    assert all((abs(of[0]) < noise[0]).any() for of in (stay, groups, clusters, behind)) and rounds(2048) < 1
     assert (against[0] < -noise[0]).all() and (against[1:] > noise[1:]).all() and (eighteen[2] > nineteen[2]).all()
     assert all(  # 20's code, timed twice
         (abs(np.divide(*shares((KERNEL, WITH_AND_WITHOUT[chosen(size)][0]), [size])[:, 0]) - 1) < chance(size)).all()
@@ -259,48 +261,69 @@ def figures() -> dict[str, str]:
     )
     before, alone, *twice = map(spent, (NINETEEN, STEPS[0], STEPS[2], KERNEL))
     assert 0.8 * before[2] < alone[2] < twice[1][2] < twice[0][2] < before[2] and STEPS[2].parameters == TILE
-    without, together, arrive, also = (
-        counted(step, (4096,) * 3, "sectors")[f"{where}_sectors"]
-        for step, where in ((STEPS[1], "l2"), (STEPS[2], "l2"), (STEPS[1], "l1_fill"), (STEPS[2], "l1_fill"))
+    reads, arrive, dram = (
+        [counted(step, (4096,) * 3, "sectors")[what] for step in (*STEPS[:3], *HOPPER_WIDTHS)]
+        for what in ("l2_sectors", "l1_fill_sectors", "dram_bytes")
     )
-    assert without < arrive == also == 512 * 64 * 48 * 1024 // 32
+    assert reads[0] < reads[1] < arrive[1] == arrive[2] == 512 * 64 * 48 * 1024 // 32 and 0.99 < dram[1] / dram[0] < 1
     (random, watts), (zeros, _) = (lasting(KERNEL, inputs=kind) for kind in ("normal", "zeros"))
+    apart, ours = (  # ms of the quarters of a second half
+        [np.mean(part) for part in np.array_split(of[len(of) // 2 :], 4)]
+        for of in (sustained.of(who).samples.ms for who in (STEPS[1], KERNEL))
+    )
+    (long, _), (long_apart, _), (theirs, _) = map(lasting, (EIGHTEEN, STEPS[1], cublas.gemm_ex))
     gains = {width: clustered(width) for width in WITH_AND_WITHOUT}
-    assert [(gains[width] > limits).all(axis=1).sum() for width in (256, 224, 192)] == [0, 7, 9]
     optimistic = 256 / 224 / np.mean(np.divide(*shares((WITH_AND_WITHOUT[224][0], STEPS[2]), [2560])))
     small, added, odd = (
-        timed(KERNEL, *of).percent_of_cublas for of in ((512, "others"), (4096, "added"), (4095, "any_shape"))
+        timed(KERNEL, *of).percent_of_cublas for of in ((512, "any_shape"), (4096, "added"), (4095, "any_shape"))
     )
-    assert odd < small < 75 and chosen(3072) == 192 and {chosen(size) for size in ALL} == {256, 224, 192}
     assert (
-        gains[224].max() == max(map(np.max, gains.values())) and added < steps[3][2].min() - 3 and random > 1.2 * zeros
+        odd < small < 75
+        and [(gains[width] > limits).all(axis=1).sum() for width in (256, 224, 192)] == [0, 7, 9]
+        and {chosen(size) for size in ALL} == {256, 224, 192}
+        and (chosen(2560), chosen(3072)) == (224, 192)
+        and max(ours) < min(apart) < max(apart) < long
+        and gains[224].max() == max(map(np.max, gains.values())) == gains[224][-1, 1]
+        and (gains[224][:-1] < gains[224][-1].min()).all()
+        and added < steps[3][2].min() - 3
+        and random > 1.2 * zeros
+        and np.ceil(rounds(2560)) == np.ceil(rounds(2560, chosen(2560)))
+        and optimistic > 1.02
+        and before[0] - twice[1][0] < 2 * (twice[0][0] - twice[1][0])
     )
-    assert np.ceil(rounds(2560)) == np.ceil(rounds(2560, chosen(2560))) and chosen(2560) == 224 and optimistic > 1.02
     return {
         "card": card().name,
         "sms": f"{card().sms}",
         "both_18": both(eighteen[2]),
-        "both_19": both(nineteen[2]),
         "both_shares": both(steps[3][2]),
-        "share_long": f"{lasting(cublas.gemm_ex)[0] / lasting(KERNEL)[0]:.1%}",
-        "launch_19": f"{round(before[0], -2):,.0f}",
+        "long_18": f"{theirs / long:.1%}",
+        "share_long": f"{theirs / random:.1%}",
+        "gain_long": f"{long:.4f} → {random:.4f} ms, {long / random - 1:+.1%}",
+        "burst": f"{sustained.cublas_ms(KERNEL, protocol='burst') / sustained.of(KERNEL, protocol='burst').ms:.1%}",
         "pause_19": f"{round(before[2], -2):,.0f}",
         "pause_share": f"{before[2] / before[0]:.0%}",
-        "gone": f"{1 - twice[0][2] / before[2]:.0%} to {1 - alone[2] / before[2]:.0%}",
-        "fewer": f"{1 - alone[0] / before[0]:.1%}",
-        "fewer_20": f"{1 - twice[0][0] / before[0]:.1%} and {1 - twice[1][0] / before[0]:.1%}",
+        "gone": both([100 * (1 - of[2] / before[2]) for of in twice], ".0f"),
+        "differ": f"{round(twice[0][0] - twice[1][0], -2):,.0f}",
+        "saved": f"{round(before[0] - twice[1][0], -2):,.0f}",
         "no_work": f"{round(twice[1][3], -2):,.0f} to {round(before[3], -2):,.0f}",
         "late": both(late[2], "+.1%", ""),
         "noise": f"{noise[2][0]:.1%}",
         "stay": both(stay[2], "+.1%", ""),
         "widths": both(widths[1], "+.1%", ""),
-        "read": f"{without / 1e6:.1f} to {together / 1e6:.1f} million",
-        "read_less": f"{1 - together / without:.0%}",
+        "grouped": f"{reads[0] / 1e6:.1f} to {reads[1] / 1e6:.1f} million",
+        **{
+            f"read_{columns}": f"{1 - reads[i + 1] / reads[i]:.0%} ({reads[i] / 1e6:.1f} → {reads[i + 1] / 1e6:.1f})"
+            for columns, i in ((256, 1), (224, 3), (192, 5))
+        },
+        "apart": f"{long_apart:.4f} → {random:.4f} ms, {long_apart / random - 1:+.1%}",
+        "quarters": f"{min(apart):.4f} to {max(apart):.4f}, then {min(ours):.4f} to {max(ours):.4f}",
         "watts": f"{watts:.0f} W",
         "long": f"{random:.3f} ms",
         "zeros": f"{zeros:.3f} ms",
-        "gains_192": f"{gains[192].min():.1%} to {gains[192].max():.1%}",
-        "gains_224": f"{gains[224].max():.1%}",
+        **{f"gains_{of}": f"{gains[of].min():+.1%} to {gains[of].max():+.1%}" for of in (256, 192)},
+        "least_224": f"{gains[224].min():+.1%}",
+        "gains_224": both(100 * gains[224][-1], "+.1f"),
+        "teams": equal_shares.in_turns().rows[1][3].partition(" ")[0],
         "optimistic": f"{optimistic:.2f}",
         "chosen": both(steps[3][1], ".0f"),
         "fixed": both(steps[2][1], ".0f"),
