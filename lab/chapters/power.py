@@ -13,9 +13,10 @@ from sgemm_tutorial.table import Table
 
 from ..draw.chart import Chart
 from ..draw.figure import BLUE, INK, ORANGE, WIDTH, Figure
-from ..experiments import sustained
+from ..experiments import clocks, sustained
 from ..experiments.ceilings import card
 from ..records import files
+from ..records.timings import load
 from ..variants import HOPPER_WIDTHS
 from . import copy_engine, persistent
 
@@ -129,7 +130,7 @@ def alone_table() -> Table:
 def processes_table() -> Table:
     """Return the shares of `by_process`."""
     return Table(
-        ("M = N = K", "code, place", *copy_engine.TWICE),
+        ("M = N = K", "code, place", *(load(name).provenance["date"][:10] for name in copy_engine.TWICE)),
         [
             (str(size), name, *(", ".join(f"{of:.1f}" for of in each) for each in found))
             for size in SIZES
@@ -197,7 +198,9 @@ def figures() -> dict[str, str]:
         [watts for who in whose for watts in sustained.of(who, SIZE, protocol=protocol).samples.watts]
         for whose, protocol in ((BOTH[:1], "in turns"), (BOTH, "burst"))
     )
+    counted = {size: clocks.of(KERNEL, size) for size in SIZES}
     moves, beside = copy_engine.moves(SIZE), [processes(who, 4096, "others") for who in (KERNEL, find("19"))]
+    others = np.delete(moves, np.argmax(abs(moves - np.mean(moves))))
     assert (
         max(share(size, "burst") for size in SIZES) < 98.5 < 100.9 < turns(SIZE).min()
         and share(SIZE, "lasting") < 99.5
@@ -229,6 +232,8 @@ def figures() -> dict[str, str]:
         and persistent.chosen(4096) == 256 == PLACES[4096]["its code, fourth"].parameters["BN"]
         and all(leads[row, 2, size].min() > 3 * abs(leads[0, 1, size]).max() for row in (0, 1) for size in SIZES)
         and np.subtract(*beside).min() > 2.5
+        and all(1.09 < of.nvml_mhz / of.own_mhz < 1.11 for of in counted.values())
+        and abs(clocks.of(find("13"), SIZE).nvml_mhz / clocks.of(find("13"), SIZE).own_mhz - 1) < 0.005
         and (np.divide(*persistent.shares((KERNEL, find("19")), [SIZE])[:, 0]) > 1 + copy_engine.chance(SIZE)).all()
         and {len(sustained.of(KERNEL, size, protocol="in turns").samples.ms) for size in SIZES} == {15}
     )
@@ -266,5 +271,13 @@ def figures() -> dict[str, str]:
         **{"{} {} {}".format(*of): span(points).replace("-", "−") for of, points in leads.items()},
         "lead": persistent.change(KERNEL, find("19"), SIZE).replace(",", " and"),
         "beside": span(np.subtract(*np.round(beside, 1))),
+        **{f"own {size}": f"{of.own_mhz:,} MHz instead of {of.nvml_mhz:,}" for size, of in counted.items()},
+        **{
+            f"energy {size}": f"{100 * np.divide(*[sustained.of(who, size).joules for who in BOTH][::-1]):.1f}%"
+            for size in SIZES
+        },
+        "drop": f"{equal[SIZE] - share(SIZE, 'lasting'):.1f}",
+        "high": f"{max(run[:, 2].max() for run in runs):.0f} W",
+        "without": f"{copy_engine.STUDENT[11] * np.std(others, ddof=1):.1%}",
         "one": f"{np.max(np.square(moves - np.mean(moves))) / np.var(moves) / len(moves):.0%}",
     }
