@@ -69,7 +69,7 @@ def figures() -> dict[str, str]:
     """Return the figures that the chapter's sentences name, by name, and assert what these say of them.
 
     Of the variants, not every card's recordings have all. A figure that needs one of those is a dash then. Times with a
-    cold L2 are the H200's.
+    cold L2 are the H200's, and two are the H100's.
     """
     made, now = list(steps().values()), find("07")
     swizzled, first, shallow, unrolled, whole, fours, third, transposed = map(
@@ -88,7 +88,10 @@ def figures() -> dict[str, str]:
         after.M: 1 - after.ms / before.ms
         for before, after in zip(*(recorded(kernel).points for kernel in (made[0], now)), strict=True)
     }
-    cold = [p.ms for p in recorded(["06", "07"], [512, 1024], cards.folder("h200") / "cold.json").points]
+    cold, h100 = (
+        [point.ms for point in recorded(["06", "07"], sizes, cards.folder(name) / file).points]
+        for name, file, sizes in (("h200", "cold.json", [512, 1024]), ("h100", "ladder.json", [account.SIZE]))
+    )
     assert (
         rest[1] < rest[0] / 3
         and busy["shared memory and L1"] == max(*busy.values(), account.with_registers(now) or 0)
@@ -120,21 +123,32 @@ def figures() -> dict[str, str]:
         "stores": f"{counts['global_store_sectors']:,}",
         "least": f"{saved[1920]:.0%}",
         "most": f"{saved[1792]:.0%}",
-        "cold before": f"{cold[2]:.4f}",
-        "cold": f"{cold[3]:.4f}",
+        "h100 before": f"{h100[0]:.2f} ms",
+        "h100": f"{h100[1]:.2f} ms",
+        "l2 before": f"{old['L2 sectors'] / 1e6:.0f}",
+        "l2": f"{new['L2 sectors'] / 1e6:.0f}",
+        "waits before": f"{old['state: waits for L2 or DRAM']:.2f}",
+        "waits": f"{new['state: waits for L2 or DRAM']:.2f}",
+        "three registers": f"{resources(now).registers}",
+        "two registers": f"{resources(now.variant(BLOCKS=1)).registers}",
     }
     flat_deep, turned_deep = map(milliseconds, (find_variant("07", "A not transposed", BK=32), now.variant(BK=32)))
     profiled = list(map(profile, made))
     if not (fours and flat_deep and turned_deep and all(profiled)):
-        names = (
-            *("both", "whole", "fours", "guards", "fewer", "held", "bare", "bare each", "bare ms", "bare 08"),
-            *("flat two", "turned two", "flat deep", "turned deep", "square"),
+        return found | dict.fromkeys(
+            (
+                *("both", "base", "whole", "fours", "third", "guards", "fewer", "held", "reserved two", "reserved"),
+                *("bare", "bare each", "bare group", "bare ms", "bare 08", "flat two", "turned two"),
+                *("flat deep", "turned deep", "square"),
+            ),
+            "–",
         )
-        return found | dict.fromkeys(names, "–")
     guards, fewer = (profiled[before]["all"] - profiled[before + 1]["all"] for before in (2, 3))
-    held, two = resident.milliseconds("07", 2) - resident.milliseconds("07", 3), milliseconds(now.variant(BLOCKS=1))
-    bare, bare_after = (find_variant(number, "no guards") for number in ("07", "08"))
-    square = find_variant("07", "A not transposed", BM=128, BN=128, BK=8, TM=8, TN=8, BLOCKS=2)
+    *held, two = (*(resident.milliseconds("07", blocks) for blocks in (2, 3)), milliseconds(now.variant(BLOCKS=1)))
+    bare, bare_after, square = (
+        *(find_variant(number, "no guards") for number in ("07", "08")),
+        find_variant("07", "A not transposed", BM=128, BN=128, BK=8, TM=8, TN=8, BLOCKS=2),
+    )
     assert (
         max(abs(guards / profiled[2]["all"] - 0.1), abs(1 - whole / unrolled - 0.1)) < 0.01
         and fewer < 0.5 * guards
@@ -143,7 +157,9 @@ def figures() -> dict[str, str]:
         and shallow > 1.05 * first
         and abs(unrolled / shallow - 1) < 0.01
         and milliseconds(bare_after) < 0.98 * milliseconds(find("08"))
-        and abs(held - (fours - third)) < 0.02
+        and two > held[0] > held[1] > transposed
+        and abs((new["all"] - profile(bare)["all"]) / rest[1] - 2 / 3) < 0.03
+        and max(of["DRAM bytes"] for of in profiled[:5]) < profiled[5]["DRAM bytes"] / 1.4
         and abs(milliseconds(bare) / transposed - 1) < 0.002
         and third < fours < whole < unrolled
         and swizzled < 0.97 * flat_deep < 0.97 * third < transposed < 0.95 * turned_deep
@@ -158,9 +174,14 @@ def figures() -> dict[str, str]:
         "fours": f"{whole - fours:.2f} ms",
         "guards": f"{guards / 1e6:.0f}",
         "fewer": f"{fewer / 1e6:.0f}",
-        "held": f"{held:.2f} ms",
+        "base": f"{unrolled:.2f} ms",
+        "third": f"{fours - third:.2f} ms",
+        "held": f"{held[0] - held[1]:.2f} ms",
+        "reserved two": f"{held[0]:.2f} ms",
+        "reserved": f"{held[1]:.2f} ms",
         "bare": f"{(new['all'] - profile(bare)['all']) / 1e6:.0f}",
         "bare each": f"{(new['all'] - profile(bare)['all']) / pairs:.0f}",
+        "bare group": f"{(new['all'] - profile(bare)['all']) / pairs / 3:.0f}",
         "bare ms": f"{milliseconds(bare):.2f} ms",
         "bare 08": f"{milliseconds(find('08')) - milliseconds(bare_after):.2f} ms",
         "flat two": f"{fours:.2f} ms",
