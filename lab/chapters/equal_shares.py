@@ -422,8 +422,6 @@ def figures() -> dict[str, str]:
         name: [new[at].percent_of_searched for at in new if KINDS.index(kind(at)) in of]
         for name, of in {"large": (0,), "small": (1,), "thin": (2,), "unaligned": (3,)}.items()
     }
-    slow = sorted((at for at in new if kind(at) == KINDS[2]), key=lambda size: new[size].percent_of_searched)[:6]
-    assert all(M > 5000 and N < 57 for M, N, _ in slow)
     assert geometric_mean(of_kind["large"]) < 95 and kind(least) == KINDS[2] and not new.keys() & {*found, *LAYERS}
     return {
         **{

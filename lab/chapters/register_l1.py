@@ -31,11 +31,11 @@ NAMES = (
 )
 """The chapter's names for `STEPS`."""
 
-_, _, SHALLOW, SEVEN_HELD, ONE, TWO, TWO_SHARED, WIDE_SHARED, WIDE, WIDE_FREE = STEPS_TESTED
+ALPHA_TWO, ALPHA_FOUR, SHALLOW, SEVEN_HELD, ONE, TWO, TWO_SHARED, WIDE_SHARED, WIDE, WIDE_FREE = STEPS_TESTED
 PLAIN = STEPS_NOT_COUNTED[2]
 """Step 3 with a copy loop that the compiler cannot unroll, so that a thread copies one element at a time."""
 KINDS = {
-    "without": (ONE, BASE, TWO, WIDE, WIDE_FREE),
+    "without": (ALPHA_FOUR, ONE, BASE, ALPHA_TWO, TWO, WIDE, WIDE_FREE),
     "with": (PLAIN, STEPS[3], TWO_SHARED, WIDE_SHARED, STEPS[5], STEPS[7]),
 }
 """Kernels without shared memory and with it, the fastest last."""
@@ -185,10 +185,11 @@ def figures() -> dict[str, str]:
         "ladder": f"{recorded(LADDER[9], SQUARE[0], LADDERS).points[0].percent_of_cublas:.0f}%",
         "pair one": f"{gain(ONE, STEPS[3]):.0%}",
         "pair plain": f"{-gain(ONE, PLAIN):.0%}",
+        "as is": f"{timed(BASE, SQUARE).percent_of_cublas:.0f}%",
+        "product": f"{profile['all'] / tiled['all']:.3f} · {profile[profiles.BETWEEN] / tiled[profiles.BETWEEN]:.3f}",
         "best": f"{gain(WIDE_FREE, STEPS[7]):.0%}",
         "best at 4096": f"{gain(WIDE, STEPS[7], SQUARE):.0%}",
         **{f"square {on}": f"{timed(of, SQUARE).percent_of_cublas:.0f}%" for on, of in enumerate((WIDE, STEPS[7]))},
-        "held 7": f"{-gain(STEPS[7], SEVEN_HELD):.0%}",
         "loss 8": f"{-gains[7][0]:.0%}",
         "whole 3": f"{gains[2][0]:.0%}",
     }
