@@ -20,6 +20,9 @@ The theorem holds in any precision; other types have another u:
 - bfloat16 in, float32 out: 2⁻²³ too. 8 bits times 8 bits are exact all the more, within float32's range, and the rest
   is the same.
 - a C of 16 bits: the sum as above, and one more rounding, by half a unit of the result or of the least subnormal one.
+- sums in float16 on tensor cores: 2⁻¹³. PTX promises no more than half precision, one by one. In all GPUs so far an
+  instruction adds four products or more at once and rounds their sum to nearest, by 2⁻¹¹: 2⁻¹³ for each product (Fasi
+  et al.). Beyond float16's range any result is as good as another.
 - float32 split into two numbers of 11 bits: 2⁻²². A number and its parts differ by 2⁻²³ of it at most, and the product
   of two small parts, which is left out, is 2⁻²² of the whole at most: together 2⁻²¹, and tensor cores cut off what
   they add besides. For one product that is less than γ(3), for more each counts once and γ(K+2) for each. A number
@@ -46,7 +49,7 @@ from sgemm_tutorial.errors import ArgumentError, DeviceError, SimulationFault
 from sgemm_tutorial.inputs import draw
 from sgemm_tutorial.kernel import TILES, Kernel
 from sgemm_tutorial.launch import SIMULATOR, Family, Launch, trial
-from sgemm_tutorial.operands import ALIGNMENT, BF16, FP16, FP32, FP64, SPLIT, Problem, Types, natural
+from sgemm_tutorial.operands import ALIGNMENT, BF16, FP16, FP32, FP64, IN_16_BITS, SPLIT, Problem, Types, natural
 from sgemm_tutorial.table import Table, Tabular
 
 IN_MEMORY = "/dev/shm"  # where Linux keeps files that take no disk, and so no time either
@@ -242,7 +245,9 @@ class SuiteResult(Tabular):
         return _table(self.results, f"{self.results[0].kernel}: {good} of {len(self.results)} cases pass")
 
 
-LEAST_FELT = {FP16: 2.0**-14, BF16: 2.0**-126, SPLIT: 2.0**-116}
+HALF_SUMS = dataclasses.replace(IN_16_BITS[FP16], roundoff=2.0**-13)
+"""FP16 with sums in FP16 on tensor cores."""
+LEAST_FELT = {FP16: 2.0**-14, BF16: 2.0**-126, SPLIT: 2.0**-116, HALF_SUMS: 2.0**-14}
 """The least size that the bound takes a factor for, unless the factor is 0."""
 
 
@@ -269,7 +274,7 @@ def excess(got: Any, A: Any, B: Any, C: Any, alpha: float, beta: float, types: T
     """
     types = types or next(types for types in (FP32, FP64, FP16, BF16) if types.operand == A.dtype)
     K = A.shape[1] if alpha != 0 else 0
-    limits, stored = np.finfo(types.scalar), ml_dtypes.finfo(types.result)
+    limits, stored = np.finfo(np.float16 if types == HALF_SUMS else types.scalar), ml_dtypes.finfo(types.result)
     n = (K + 2) * types.roundoff
     lost = float(limits.smallest_subnormal) * (types.roundoff / float(limits.eps))  # by an operation that underflows
     reference, product, rest = (np.zeros_like(got, dtype=np.float64) for _ in range(3))  # CuPy's if `got` is

@@ -25,6 +25,7 @@ from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.operands import BF16, FP16, FP32, IN_CUDA, SPLIT, named_in_cuda, sized
 
 from . import host_code
+from .correctness import HALF_SUMS
 from .written import ROLES, SCALARS, Rule, Written, in_place
 
 LAUNCH = """\
@@ -90,8 +91,8 @@ class Reading:
         Macros and constants.
     passed : dict of str to str
         Numbers that the host code passes, by the arguments' names.
-    split : bool
-        Whether FP32 is split for tensor cores.
+    text : str
+        Of the file, without comments.
     by_host : frozenset of str
         Keys of the launch that the host code alone says.
     host : str
@@ -106,7 +107,7 @@ class Reading:
     said: dict[str, str]
     names: dict[str, str]
     passed: dict[str, str]
-    split: bool
+    text: str
     by_host: frozenset[str]
     host: str = ""
     doubts: tuple[str, ...] = ()
@@ -204,7 +205,7 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
         said,
         names,
         passed,
-        own.splits(text),
+        blanked(text, strings=False),
         frozenset(by_host if host else ()),
         taken,
         doubts,
@@ -255,18 +256,24 @@ def written(reading: Reading, said: dict[str, str]) -> Kernel:
 def _kernel(reading: Reading, roles: Sequence[str], **fields: Any) -> Kernel:
     """Return the kernel of a file, with the types that its arguments tell."""
     kinds = dict(zip(roles, (one.type.removesuffix("*") for one in reading.signature.arguments), strict=False))
-    element = _typename(reading.signature)
-    known = IN_CUDA | ({element: named_in_cuda(reading.values["T"])} if element else {})
+    known = IN_CUDA | {of: named_in_cuda(reading.values["T"]) for of in [_typename(reading.signature)] if of}
     types = known.get(kinds["A"])
     if types in (FP16, BF16) and kinds["C"] == kinds["A"]:
-        types = sized(types, 16)
+        half = re.search(r"\baccumulator\s*,[^<>;]*\b(__)?half\s*>|\bmma\.[\w.]*(\.f16){4}\b", reading.text)
+        types = HALF_SUMS if half and types == FP16 else sized(types, 16)
     if types is None or kinds["B"] != kinds["A"] or known.get(kinds["C"], FP16).operand != types.result:
         got = "A of {A}, B of {B} and C of {C}".format(**kinds)
         needs = "all of float, double, half or __nv_bfloat16, or A and B of the last two and C of float"
         raise ArgumentError(reading.path.name, got, needs)
-    fields = {"types": SPLIT if types == FP32 and reading.split else types} | fields
-    path, entry = reading.path, reading.signature.name
-    return Kernel(path.stem, "", reading.values, folder=path.resolve().parent, entry=entry, **fields)
+    fields = {"types": SPLIT if types == FP32 and own.splits(reading.text) else types} | fields
+    return Kernel(
+        reading.path.stem,
+        "",
+        reading.values,
+        folder=reading.path.resolve().parent,
+        entry=reading.signature.name,
+        **fields,
+    )
 
 
 def _the_kernel(file: str, text: str, found: Sequence[Signature], name: str, told: Collection[Signature]) -> Signature:
@@ -351,12 +358,11 @@ def _values(
     known = {"T" if one.type == "typename" else one.name: one for one in declared}
     if len(known) < len(declared):
         raise ArgumentError(file, "a number T beside a typename, which --set calls T", "another name for the number")
-    for name in given:
-        if name not in known:
-            needs = f"one of {', '.join(known) or 'none'}" + ": it is a constant there, so change the file" * (
-                name in names
-            )
-            raise ArgumentError(name, f"a parameter unknown to {file}", needs)
+    if unknown := [name for name in given if name not in known]:
+        constant = ": it is a constant there, so change the file" * (unknown[0] in names)
+        raise ArgumentError(
+            unknown[0], f"a parameter unknown to {file}", f"one of {', '.join(known) or 'none'}{constant}"
+        )
     values: dict[str, int | str] = {}
     for name, one in known.items():
         text = said.get(one.name, one.default)

@@ -76,6 +76,8 @@ class Batch:
         Lanes of whole warps that have exchanged values, for those that do so next, and the `exchange.Group` of them.
     brought : tuple of (array or None)
         What lanes bring to the named barrier at which they arrive: its number, its threads, and a predicate.
+    called : array of uint64, optional
+        The addresses of the functions that lanes call next.
     """
 
     def __init__(self, execution: Execution, blocks: np.ndarray, grid: tuple[int, int, int]) -> None:
@@ -106,6 +108,7 @@ class Batch:
         self.wait: MbarrierWait | ClusterWait | None = None
         self.group: tuple[Lanes, Any] = None, None
         self.brought: tuple[np.ndarray | None, ...] = ()
+        self.called: np.ndarray | None = None
         self.left = np.ones(threads.warps * WARP, bool)
         self.left[threads.slot] = False
         self.ready: dict[int, Lanes] = {}

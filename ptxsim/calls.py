@@ -7,24 +7,25 @@ Guide", "Formatted Output" and "Assertion".
 """
 
 import re
-from bisect import bisect
+from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from .execution import Step
 from .lanes import Lanes
-from .memory import Violation
+from .memory import Violation, refuse
 from .modules import BUILT_IN, Function
-from .ptx import Instruction, Program, reject
+from .ptx import Instruction, Program
 
 FORMAT = re.compile(r"%([-+ #0]*)(\*|\d*)(?:\.(\*|\d*))?(hh|h|ll|l|z|j|t|)([diouxXeEfFgGaAcsp%])")
 
 ZERO = np.zeros(1, np.uint32)
 
 
-def step(instruction: Instruction, program: Program) -> Step | None:
-    """Decode a call; None for a call of a function of the module, which the scheduler makes.
+def step(instruction: Instruction, program: Program, reader: Callable) -> Step:
+    """Decode a call; of a function of the module the step only finds which one, and the scheduler makes the call.
 
     Raises
     ------
@@ -44,29 +45,40 @@ def step(instruction: Instruction, program: Program) -> Step | None:
                 batch.local.store(who, batch.local.base[who] + np.uint64(program.local[result.name].offset), [ZERO])
 
         return execute
-    reject(instruction, name not in program.functions)
-    return None
+    pointer, results, passed = instruction.operands
+    read, functions = reader(pointer, "u64", instruction), [of for _, of in program.functions.values() if of.number]
+    fit = [of.address for of in functions if len(of.parameters) == len(passed) and len(of.results) >= len(results)]
+
+    def find(batch: Any, lanes: Lanes) -> None:
+        batch.called = batch.threads.spread(read(batch, lanes), lanes)
+        refuse(
+            "out of bounds",
+            ~np.isin(batch.called, fit),
+            lambda lane: f"calls what is at {batch.called[lane]:#x}, no function of {len(passed)} arguments",
+        )
+
+    return find
 
 
-def enter(batch: Any, call: Instruction, lanes: Lanes, back: int) -> int:
-    """Let lanes call a function from the end of the basic block before `back`; return where it begins."""
-    program, local = batch.execution.program, batch.local
-    who, caller = batch.threads.places(lanes), _owner(program, back - 1)
-    begins, callee = program.functions[call.operands[0].name]
-    below = local.base[who]
-    if len(who):
-        try:
-            batch.stack.enter(who, back, (caller.frame, callee.frame), _kept(caller))
-        except Violation as violation:
-            raise batch.faults.complete(violation, call.line, who) from None
-        _pass(batch, who, [of.name for of in call.operands[2]], callee.parameters, below, local.base[who])
-    return begins
+def enter(batch: Any, call: Instruction, lanes: Lanes, back: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Let lanes call functions from the end of the basic block before `back`; yield each one's first, and its lanes."""
+    every, program, local = batch.threads.places(lanes), batch.execution.program, batch.local
+    for begins, callee in program.functions.values() if len(every) else ():
+        who = every[batch.called == callee.address]
+        if len(who):
+            caller, below = _owner(program, back - 1), local.base[who]
+            try:
+                batch.stack.enter(who, back, (caller.frame, callee.frame), _kept(caller))
+            except Violation as violation:
+                raise batch.faults.complete(violation, call.line, who) from None
+            _pass(batch, who, [of.name for of in call.operands[2]], callee.parameters, below, local.base[who])
+            yield begins, who
 
 
-def leave(batch: Any, call: Instruction, who: np.ndarray, back: int) -> None:
-    """Let lanes return from a call that went on at a basic block."""
+def leave(batch: Any, call: Instruction, who: np.ndarray, back: int, here: int) -> None:
+    """Let lanes return, from the end of a basic block, from a call that went on at another one."""
     program, above = batch.execution.program, batch.local.base[who]
-    caller, (_, callee) = _owner(program, back - 1), program.functions[call.operands[0].name]
+    caller, callee = _owner(program, back - 1), _owner(program, here)
     results = [of.name for of in call.operands[1]]
     below = batch.stack.below(who)
     _pass(batch, who, callee.results[: len(results)], results, above, below)
@@ -83,8 +95,7 @@ def _pass(batch: Any, who: np.ndarray, given: Any, taken: Any, source: np.ndarra
 
 def _owner(program: Program, block: int) -> Function:
     """Return the function to which a basic block belongs."""
-    starts = sorted((begins, name) for name, (begins, _) in program.functions.items())
-    return program.functions[starts[bisect([begins for begins, _ in starts], block) - 1][1]][1]
+    return max((of for of in program.functions.values() if of[0] <= block), key=itemgetter(0))[1]
 
 
 def _kept(caller: Function) -> str:

@@ -6,7 +6,7 @@ shared memory takes wavefronts: one, unless lanes want different 4-byte words of
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from operator import attrgetter
 
 import numpy as np
@@ -70,18 +70,12 @@ class Counts:
     shared_store_bytes: int = 0
 
     def __add__(self, other: "Counts") -> "Counts":
-        return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        return added_up((self, other))
 
 
 def added_up(counts: Collection[Counts]) -> Counts:
     """Return the sum of counts."""
-    total = Counts()
-    for number in fields(Counts):
-        if number.name != "by_class":
-            setattr(total, number.name, sum(map(attrgetter(number.name), counts)))
-    for count in counts:
-        total.by_class.update(count.by_class)
-    return total
+    return Counts(*(sum(map(attrgetter(name), counts), none) for name, none in vars(Counts()).items()))
 
 
 def sectors(addresses: np.ndarray) -> int:

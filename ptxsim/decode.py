@@ -136,8 +136,9 @@ def decode(program: Program) -> Code:
     steps = [decoder.steps(block, proxies or clustered) for block in program.blocks]
     shared = [opcode for opcode in opcodes if opcode.startswith(("ld.shared", "st.shared"))]
     last = [block[-1] for block in program.blocks]
-    barriers = ["" if of.operands == EVERYONE and meeting(of.opcode) == "sync" else meeting(of.opcode) for of in last]
-    barriers = ["block" if meeting(of.opcode) and not how else how for of, how in zip(last, barriers, strict=True)]
+    barriers = [
+        "block" if (meeting(of.opcode), of.operands) == ("sync", EVERYONE) else meeting(of.opcode) for of in last
+    ]
     flags = any(
         re.match(r"(atom|red)\..*shared|(ld|st)\.(relaxed|acquire|release).*shared", opcode) for opcode in opcodes
     ) or any(how in ("sync", "arrive") for how in barriers)
@@ -276,7 +277,7 @@ class Decoder:
         if opcode in ("trap", "nanosleep.u32"):
             return _trap if opcode == "trap" else None
         if opcode.startswith("call"):
-            return calls.step(instruction, self.program)
+            return calls.step(instruction, self.program, self._reader)
         if meeting(opcode):
             return self._barrier(instruction)
         if opcode in LEAVES:
@@ -440,11 +441,11 @@ class Decoder:
             if dtype.kind == "b":
                 return np.array([operand.value != 0])
             return np.array([operand.value & ((1 << 8 * dtype.itemsize) - 1)], f"u{dtype.itemsize}").view(dtype)
-        name = operand.name if isinstance(operand, Symbol) else ""
+        name = operand.name if isinstance(operand, Symbol) else None
         if name in self.program.shared:
             return np.array([self.program.shared[name].offset], dtype) if self.program.cluster == 1 else None
-        if name in self.program.variables:
-            return np.array([self.program.variables[name].address], np.uint64).astype(dtype)
+        if placed := self.program.variables.get(name) or self.program.functions.get(name, (0, None))[1]:
+            return np.array([placed.address], np.uint64).astype(dtype)
         if name not in self.program.local and self.program.parameters.get(name) == TENSOR_MAP:
             return np.array([self.program.address(name)], dtype)
         return None

@@ -156,9 +156,8 @@ def _match(group: Group, among: str, value: np.ndarray) -> tuple[np.ndarray, ...
 
 
 def _reduce(group: Group, name: str, value: np.ndarray) -> tuple[np.ndarray]:
-    function = REDUCTIONS[name]
     others = group.values(value, value[:, None] if name not in ("add", "xor") else value.dtype.type(0))
-    return (function.reduce(others, axis=1, **({"dtype": value.dtype} if name == "add" else {})),)
+    return (REDUCTIONS[name].reduce(others, axis=1, dtype=value.dtype),)
 
 
 def _elect(group: Group) -> tuple[np.ndarray, ...]:

@@ -465,8 +465,7 @@ class Machine:
                     line.instructions += count * warps
                     line.thread_instructions += count * threads
                     line.flops += flops * threads
-                    for name, number_of in classes.items():
-                        line.by_class[name] += number_of * warps
+                    line.by_class.update({name: number_of * warps for name, number_of in classes.items()})
         for number, tally in self.execution.tallies.items():
             lines[number] += tally
         return dict(sorted(lines.items()))

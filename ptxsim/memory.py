@@ -110,8 +110,7 @@ class GlobalMemory:
 
         `at` is the address of a variable of the module, which has one from the start; they come last.
         """
-        base = (len(self.buffers) + 1) * ARRAYS + past_alignment(array)
-        base = base if at is None else at
+        base = (len(self.buffers) + 1) * ARRAYS + past_alignment(array) if at is None else at
         data = np.asarray(array).reshape(-1).view(np.uint8)
         self.buffers.append(Buffer(name, base, data, None if written else np.zeros(-(-data.size // 4), bool)))
         return base
@@ -210,9 +209,8 @@ class GlobalMemory:
             offset = address - buffer.base
             if -(1 << 39) <= offset < 1 << 39:
                 size = buffer.data.size
-                where = f"{-offset} bytes before its start" if offset < 0 else f"{offset - size} bytes past its end"
-                if offset < size and offset >= 0:
-                    where = "across its end"
+                past = f"{offset - size} bytes past its end" if offset >= size else "across its end"
+                where = f"{-offset} bytes before its start" if offset < 0 else past
                 return f"a {width}-byte access to {buffer.name} ({size:,} bytes), {where}, address {address:#x}"
         null = ": a null pointer" * (address < NULL)
         return f"a {width}-byte access at address {address:#x}, in no array{null}"
@@ -393,8 +391,8 @@ class SharedMemory:
             watch.see("wrote", offsets, addresses, block, thread, width)
         self.wrote[granule] = stamp
         kept = self.wrote[granule] if race is None else np.where(race, before, self.wrote[granule])
-        overlaps = np.count_nonzero(kept != stamp)  # several lanes of this access write the same granule
-        race = self._races(granule, kept, stamp, "wrote") if overlaps else None
+        # Several lanes of this access may write the same granule.
+        race = self._races(granule, kept, stamp, "wrote") if np.count_nonzero(kept != stamp) else None
         self._put(offsets, values)
         if race is not None:
             self._require_equal(race, granule, kept, lanes, values)
@@ -467,13 +465,13 @@ class SharedMemory:
         """Return the offsets in the batch's memory of addresses without ranks."""
         require_aligned(addresses, width, lambda address: f"at address {address:#x}, {self.name(address)}")
         most = self.size - width - behind
-        if highest(addresses) > most:
-            lane = np.flatnonzero(addresses > np.uint64(most))[0] if most >= 0 else 0
-            raise Violation(
-                "out of bounds",
-                lane,
-                f"a {width}-byte access to shared memory at byte {int(addresses[lane].view(np.int64))} of {self.size}",
-            )
+        refuse(
+            "out of bounds",
+            addresses > most,
+            lambda lane: (
+                f"a {width}-byte access to shared memory at byte {addresses[lane].view(np.int64)} of {self.size}"
+            ),
+        )
         return block * self.pitch + addresses.view(np.int64)
 
     def _reached(

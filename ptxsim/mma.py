@@ -23,7 +23,7 @@ from .execution import Step
 from .lanes import Lanes
 from .limits import WARP
 from .memory import WIDEST, of_part, refuse
-from .ptx import Instruction, reject, unsupported
+from .ptx import DTYPES, Instruction, reject, unsupported
 from .tensor import (
     Factors,
     accumulated,
@@ -41,7 +41,7 @@ MOVE = re.compile(
     r"(ld|st)matrix\.sync\.aligned(?=.*\.m8n8)(?!.*m8n8.*m8n8)(?:\.m8n8)?\.x([124])(?:\.m8n8)?(\.trans)?(?:\.m8n8)?"
     r"\.shared(?:::cta)?\.b16"
 )
-MULTIPLY = re.compile(r"mma\.sync\.aligned\.m16n8k(\d+)\.row\.col\.([fs]32)\.(\w+)\.\3\.\2")
+MULTIPLY = re.compile(r"mma\.sync\.aligned\.m16n8k(\d+)\.row\.col\.([fs]32|f16)\.(\w+)\.\3\.\2")
 
 _lane = np.arange(WARP, dtype=np.int64)[:, None]
 _group, _member = _lane // 4, _lane % 4
@@ -75,13 +75,14 @@ first half of the elements.
 class Kind:
     """The operands of an ``mma``: their depth, the bytes of an element, and the function that decodes words to numbers.
 
-    A is 16 × depth, B is depth × 8, and C and D are 16 × 8, of the type of the sums.
+    A is 16 × depth, B is depth × 8, and C and D are 16 × 8, of the type of the sums. Those of float16 lie two in a
+    register, and the sum in float32 is rounded to nearest.
     """
 
     depth: int
     size: int
     numbers: Callable[[np.ndarray], np.ndarray]
-    sums: type = np.float32
+    sums: np.dtype
 
     @property
     def flops(self) -> int:
@@ -96,8 +97,8 @@ FLOATS = {
 }
 INTEGERS = {"s8": (1, lambda words: words.view(np.int8)), "u8": (1, lambda words: words.view(np.uint8))}
 KINDS = {
-    (str(width // of[0]), sums, name): Kind(width // of[0], *of, dtype)
-    for kinds, sums, dtype in ((FLOATS, "f32", np.float32), (INTEGERS, "s32", np.int32))
+    (str(width // of[0]), sums, name): Kind(width // of[0], *of, DTYPES[sums])
+    for kinds, sums in ((FLOATS, "f32"), ({"f16": FLOATS["f16"]}, "f16"), (INTEGERS, "s32"))
     for name, of in kinds.items()
     for width in (32, 16)  # bytes of a row of A
 }
@@ -211,7 +212,7 @@ def products(run: list[Instruction], reader: Callable) -> Step:
         reject(instruction, not match or match.groups() not in KINDS or len(instruction.operands) != 4)
     kind = KINDS[match.groups()]
     shapes = {"a": (16, kind.depth), "b": (kind.depth, 8), "c": (16, 8)}
-    sizes = {name: 4 if name == "c" else kind.size for name in shapes}
+    sizes = {"a": kind.size, "b": kind.size, "c": kind.sums.itemsize}
     counts = {name: rows * columns * sizes[name] // 4 // WARP for name, (rows, columns) in shapes.items()}
     targets = [registers(instruction.operands[0], counts["c"], instruction) for instruction in run]
     reads, which = {}, {}
@@ -225,7 +226,7 @@ def products(run: list[Instruction], reader: Callable) -> Step:
             reader(part, "b32", user) for operand, user in users.items() for part in parts(operand, counts[name], user)
         ]
 
-    order = {name: _order(name, kind, shape) for name, shape in shapes.items()}
+    order = {name: _order(name, sizes[name], shape) for name, shape in shapes.items()}
     together: dict[int, list[int]] = {}  # the products of each A
     for product, row in enumerate(which["a"]):
         together.setdefault(row, []).append(product)
@@ -249,29 +250,29 @@ def products(run: list[Instruction], reader: Callable) -> Step:
             left = a[:, :, np.array(which["a"])[grid[:, 0]]].swapaxes(1, 2).reshape(kind.depth, 16 * high, -1, 1)
             right = b[:, :, np.array(which["b"])[grid[0]]].transpose(0, 3, 2, 1).reshape(kind.depth, 1, -1, 8 * wide)
             before = c[:, :, np.array(which["c"])[grid]].transpose(2, 0, 4, 3, 1).reshape(16 * high, -1, 8 * wide)
-            if kind.sums is np.float32:
-                sums = accumulated(Factors.of(left), Factors.of(right), before)
-            else:
+            if kind.sums == np.int32:
                 sums = before + np.einsum("drwx,dywc->rwc", left, right, dtype=np.int32)
+            else:
+                sums = accumulated(Factors.of(left), Factors.of(right), before.astype(np.float32, copy=False))
             sums = sums.reshape(high, 16, -1, wide, 8).transpose(1, 4, 0, 3, 2)
             result[:, grid] = sums.reshape(128, high, wide, -1)
         elements = np.empty_like(result)
         elements[order["c"]] = result
-        elements = elements.reshape(counts["c"], WARP, len(run), -1).transpose(2, 0, 3, 1)
-        for target, values in zip(targets, elements.reshape(len(run), counts["c"], -1), strict=True):
+        elements = elements.reshape(counts["c"], WARP, -1, len(run), c.shape[3]).transpose(3, 0, 4, 1, 2)
+        words = np.ascontiguousarray(elements).view(np.uint32)
+        for target, values in zip(targets, words.reshape(len(run), counts["c"], -1), strict=True):
             for register, element in zip(target, values, strict=True):
                 batch.registers.write(register.name, element, lanes)
 
     return of_whole_warps(execute, "mma")
 
 
-def _order(name: str, kind: Kind, shape: tuple[int, int]) -> np.ndarray:
-    """Return where each element of a matrix is among those of a warp's registers, register by register.
+def _order(name: str, size: int, shape: tuple[int, int]) -> np.ndarray:
+    """Return where each element, of so many bytes, of a matrix is among those of a warp's registers, one by one.
 
     The matrix is counted row by row, but A column by column, as the depth comes first.
     """
-    every = PLACES["c" if name == "c" else (name, kind.size)]
+    every = PLACES["c" if name == "c" else (name, size)]
     rows, columns = (of[:, : shape[0] * shape[1] // WARP] for of in every)
     places = columns * shape[0] + rows if name == "a" else rows * shape[1] + columns
-    per_word = 4 // (4 if name == "c" else kind.size)
-    return np.argsort(places.reshape(WARP, -1, per_word).swapaxes(0, 1), axis=None)
+    return np.argsort(places.reshape(WARP, -1, 4 // size).swapaxes(0, 1), axis=None)

@@ -17,6 +17,8 @@ VARIABLES = 1 << 50
 """The address of a module's first variable, far above those of the kernel's arguments."""
 APART = 1 << 40
 """The distance between variables."""
+CODE = 1 << 48
+"""The address of a module's functions, below those of variables. Nothing can be read there."""
 FRAME = 16
 """Each function's variables in local memory begin at a multiple of this."""
 
@@ -28,7 +30,10 @@ VARIABLE = re.compile(
 SHARED = re.compile(r"(?m)^[ \t]*(?:\.(?:visible|weak)\s+)*(\.shared\s+\.align\s+\d+\s+\.\w+\s+([\w$]+)(?:\[\d+\])?);")
 FUNCTION = re.compile(r"\.func\s+(?:\(([^)]*)\)\s*)?([\w$]+)\s*(?:\(([^)]*)\))?[\s.\w]*(?=\{)")
 LOCAL = re.compile(r"\.(?:local|param)\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+([\w$]+)(?:\[(\d+)\])?")
-CALL = re.compile(r"call(?:\.uni)?\s+(?:\(\s*([\w$]+)\s*\)\s*,\s*)?([\w$]+)\s*(?:,\s*\(([^)]*)\)\s*)?")
+CALL = re.compile(
+    r"call(?:\.uni)?\s+(?:\(\s*([\w$]+)\s*\)\s*,\s*)?(%?[\w$]+)\s*(?:,\s*\(([^)]*)\)\s*)?(?:,\s*[\w$]+\s*)?"
+)
+"""A call: its result, the function or the register that holds its address, arguments, and a prototype."""
 DECLARED = re.compile(r"\.reg\s+\.\w+\s+%(\w+)")
 SCOPE = re.compile(r"\{(?=\s*(?:\.loc[^\n]*\s*)?\.reg\s)")
 PASSED = re.compile(r"\b((?:func_)?(?:param|retval)\d+)\b")
@@ -84,9 +89,16 @@ class Function:
         """Bytes of local memory that its variables take."""
         return sum(variable.size for variable in self.local.values())
 
+    @property
+    def address(self) -> int:
+        """What a pointer to it holds."""
+        return CODE + FRAME * self.number
 
-def variables(ptx: str, bodies: list[str], sizes: dict[str, int]) -> dict[str, ModuleVariable]:
-    """Return the variables that functions of these bodies use, by their names; `sizes` are those of PTX's types.
+
+def variables(ptx: str, bodies: list[str], sizes: dict[str, int], known: dict[str, int]) -> dict[str, ModuleVariable]:
+    """Return the variables that functions of these bodies use, by their names.
+
+    `sizes` are those of PTX's types, and `known` the addresses of functions.
 
     Raises
     ------
@@ -94,7 +106,7 @@ def variables(ptx: str, bodies: list[str], sizes: dict[str, int]) -> dict[str, M
         A variable is defined elsewhere, or its initial value is of a kind that the simulator does not know.
     """
     found = {match[4]: match for match in VARIABLE.finditer(ptx)}
-    addresses = {name: VARIABLES + i * APART for i, name in enumerate(found)}
+    addresses = known | {name: VARIABLES + i * APART for i, name in enumerate(found)}
     made = {}
     todo = [name for name in found if used(name, bodies)]
     while todo:
@@ -109,7 +121,7 @@ def variables(ptx: str, bodies: list[str], sizes: dict[str, int]) -> dict[str, M
             pointer = re.fullmatch(r"(?:generic\(([\w$]+)\)|([A-Za-z_$][\w$]*))(?:\s*\+\s*(\d+))?", word)
             if pointer and (of := pointer[1] or pointer[2]) in addresses:
                 number = addresses[of] + int(pointer[3] or 0)
-                todo += [of] * (of not in made and of != name)
+                todo += [of] * (of in found and of not in made and of != name)
             elif re.fullmatch(r"-?(?:0[xX][\da-fA-F]+|\d+)U?|0[fFdD][\da-fA-F]+", word):
                 number = int(word[2:], 16) if word[1:2] in tuple("fFdD") else int(word.rstrip("U"), 0)
             else:
@@ -148,12 +160,17 @@ def plain(name: str) -> str:
 def functions(ptx: str, kernel: str, sizes: dict[str, int]) -> dict[str, tuple[int, Function]]:
     """Return the functions that a kernel calls, each after those it calls, with the place of its text in the module.
 
-    The kernel is the last, by the name "".
+    The kernel is the last, by the name "". What calls by a pointer may call every function whose address is taken.
     """
     found = {match[2]: match for match in FUNCTION.finditer(ptx)} if "call" in kernel else {}
     bodies = {name: ptx[match.end() + 1 : closing_brace(ptx, match.end())] for name, match in found.items()}
     bodies[""] = kernel
-    calls = {name: {match[2] for match in CALL.finditer(body)} & bodies.keys() for name, body in bodies.items()}
+    elsewhere = CALL.sub("", ptx) if ".call" in ptx else ""  # a prototype, or a list of functions to call
+    taken = {name for name in found if re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$]|\s*\()", elsewhere)}
+    calls = {
+        name: {match[2] for match in CALL.finditer(body)} & bodies.keys() | (taken if ".call" in body else set())
+        for name, body in bodies.items()
+    }
     order: list[str] = []
 
     def visit(name: str, above: tuple[str, ...]) -> None:

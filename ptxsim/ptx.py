@@ -202,7 +202,7 @@ REFUSED = {
         "mbarriers have no tokens here, which cuda::barrier and cuda::pipeline take: use __syncthreads() or a parity"
     ),
     r"(w|wg)?mma\..*": (
-        "of tensor cores it knows FP16, BF16, TF32 and INT8, with sums of 32 bits, in the shapes that its README lists"
+        "of tensor cores it knows FP16, BF16, TF32 and INT8, in the shapes and with the sums that its README lists"
     ),
     r".*%(smid|nsmid|warpid|nwarpid|gridid)\b.*": "blocks and warps have no places on a chip here",
     r"(tex|tld4|suld|sust|sured|txq|suq)\..*": "it has no textures and surfaces",
@@ -256,7 +256,7 @@ CLUSTER = re.compile(r"\.reqnctapercluster (\d+), (\d+), (\d+)")
 TENSOR = re.compile(r"(\[\s*[%\w.$]+)\s*,\s*(\{[^}]*\})\s*\]")
 ADDRESS = re.compile(r"\[\s*([%\w.$]+)\s*(?:\+\s*(-?\d+)\s*)?\]")
 DYNAMIC = re.compile(r"\.extern\s+\.shared\s+\.align\s+(\d+)\s+\.\w+\s+([\w$]+)\[\]")
-STATEMENT = re.compile(r"[\s{}]*(?:[\w$]+:|\.(?:loc|version|target|address_size|maxntid|file)\b[^\n]*)|[^;]+")
+STATEMENT = re.compile(r"[\s{}]*(?:[\w$]+ ?:|\.(?:loc|version|target|address_size|maxntid|file)\b[^\n]*)|[^;]+")
 """A statement: up to a semicolon, or, without one, a label or one of some directives."""
 BRACES = re.compile(r"^([} ]+(?=\.)|[{} ]+(?=\.reg \.\w+ %|\.(?:param|loc)|[^{} .]))")
 INSTRUCTION = re.compile(r"(?:@(!?)(%\w+) )?([a-z][\w.:]*) ?(.*)")
@@ -271,6 +271,7 @@ IGNORED = (
     ".pragma",
     ".file",
     ".section",
+    ".call",
     ".local",
     ".param",
 )  # `functions` has read the last two
@@ -330,10 +331,10 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
     reader, sizes = _Reader(), {kind: dtype.itemsize for kind, dtype in DTYPES.items()}
     called = functions(ptx, rest[start:end], sizes)
     places = {name: place or len(ptx) - len(rest) + start for name, (place, _) in called.items()}
-    bodies = {}
-    for name in ("", *called):  # the kernel first: its first location is in the kernel's own file
-        if name not in bodies:
-            bodies[name] = reader.read(called[name][1], ptx.count("\n", 0, places[name]) + 1)
+    bodies = {
+        name: reader.read(called[name][1], ptx.count("\n", 0, places[name]) + 1)
+        for name in dict.fromkeys(("", *called))  # the kernel first: its first location is in the kernel's own file
+    }
     blocks: list[list[Instruction]] = []
     targets: dict[str, int] = {}
     entries, local = {}, {}
@@ -362,7 +363,7 @@ def parse(ptx: str, entry: str, dynamic_shared_bytes: int = 0) -> Program:
         targets,
         int(cluster[0]),
         int(np.prod([int(number) for number in bounds])) if bounds else THREADS_MAX,
-        variables(ptx, texts, sizes),
+        variables(ptx, texts, sizes, {name: of.address for name, (_, of) in called.items()}),
         local,
         entries,
     )
@@ -452,8 +453,6 @@ def _statements(body: str) -> Iterator[str]:
 def _instruction(statement: str, line: int, number: int) -> Instruction:
     """Return an instruction of the function of that number."""
     match = INSTRUCTION.fullmatch(statement)
-    if ".callprototype" in statement:
-        raise UnsupportedInstruction(f"line {line}: the simulator knows no calls through pointers: {statement}")
     if not match:
         raise UnsupportedInstruction(f"line {line}: the simulator cannot read: {statement}")
     negated, predicate, opcode, operands = match.groups()
@@ -462,7 +461,7 @@ def _instruction(statement: str, line: int, number: int) -> Instruction:
         result, name, arguments = call.groups()
         passed = tuple(Symbol(of.strip()) for of in (arguments or "").split(",") if of.strip())
         opcode = f"call.{name}" if name in BUILT_IN else "call"
-        return Instruction(opcode, (Symbol(name), (Symbol(result),) * bool(result), passed), guard, line, statement)
+        return Instruction(opcode, (_operand(name), (Symbol(result),) * bool(result), passed), guard, line, statement)
     if opcode.startswith("createpolicy."):  # one for caches, which has no effect on results: 0 stands for it
         opcode, operands = "mov.b64", operands.partition(",")[0] + ", 0"
     if opcode == "ret" and number:

@@ -126,10 +126,11 @@ class Scheduler:
                 batch.taint.follow([last], lanes)
             going, staying = batch.registers.split(last, lanes)
             if last.opcode == "call":
-                self._arrive(calls.enter(batch, last, going, here + 1), going)
+                for begins, part in calls.enter(batch, last, going, here + 1):
+                    self._arrive(begins, part)
             elif last.opcode == "return":
                 for back, part in batch.stack.leave(self.threads.places(going)):
-                    calls.leave(batch, self.blocks[back - 1][-1], part, back)
+                    calls.leave(batch, self.blocks[back - 1][-1], part, back, here)
                     self._arrive(back, part)
             elif last.opcode.startswith("bra"):
                 if batch.convergence and lanes is not None and here in self.execution.code.loop_exits:

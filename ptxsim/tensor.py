@@ -6,9 +6,9 @@ compiler translates WMMA for compute capability 8.0 and later. No kernel may rel
 
 WMMA does not say either which lane accesses which address. Here it is as in the machine code for an H100: FP16 in
 shared memory takes one ``ldmatrix``, counted as a load of 16 bytes per lane, and in global memory four loads of 4
-bytes. BF16 comes from generic addresses, by four loads of 4 bytes. FP32 takes four accesses of 8 bytes, or eight of 4
-bytes where columns are contiguous. The bytes, and the sectors of a matrix, are certain; requests and wavefronts are
-those of that code. For the race check, every lane reads or writes the whole matrix.
+bytes. BF16 comes from generic addresses, by four loads of 4 bytes. Accumulators of FP16 take four accesses of 4 bytes,
+and those of FP32 four of 8, or eight of 4 where columns are contiguous. The bytes, and the sectors of a matrix, are
+certain; requests and wavefronts are those of that code. For the race check, every lane reads or writes all of a matrix.
 
 The sources are NVIDIA's: "Parallel Thread Execution ISA", "wmma.load", "wmma.store", "wmma.mma" and "Matrix Fragments
 for mma.m16n8k16"; and "CUDA Programming Guide", "Warp Matrix Functions", for pointers and strides: a matrix begins at a
@@ -30,7 +30,7 @@ from .fma import canonical
 from .lanes import Lanes, highest, lowest
 from .limits import WARP
 from .memory import ARRAYS, SHARED_WINDOW, of_part, refuse
-from .ptx import Instruction, Operand, Register, reject, unsupported
+from .ptx import DTYPES, Instruction, Operand, Register, reject, unsupported
 from .warps import of_warps, of_whole_warps
 
 SIZE = 16  # rows, columns and depth
@@ -53,14 +53,20 @@ TRANSFER = re.compile(
     r"wmma\.(load|store)\.([abcd])\.sync\.aligned\.(row|col)\.m16n16k16(?:\.(global|shared))?\.(b?f16|f32)"
 )
 TRANSFERS = {
-    ("load", "a", "f16"),
-    ("load", "b", "f16"),
-    ("load", "a", "bf16"),
-    ("load", "b", "bf16"),
-    ("load", "c", "f32"),
-    ("store", "d", "f32"),
+    ("load", "a", "f16"): 8,
+    ("load", "b", "f16"): 8,
+    ("load", "a", "bf16"): 4,
+    ("load", "b", "bf16"): 4,
+    ("load", "c", "f16"): 4,
+    ("load", "c", "f32"): 8,
+    ("store", "d", "f16"): 4,
+    ("store", "d", "f32"): 8,
 }
-MULTIPLY = re.compile(r"wmma\.mma\.sync\.aligned\.(row|col)\.(row|col)\.m16n16k16\.f32\.(bf16\.bf16\.)?f32")
+"""How many registers hold each lane's part of a matrix."""
+MULTIPLY = re.compile(
+    r"wmma\.mma\.sync\.aligned(?:\.(?:row|col)){2}\.m16n16k16\.(?:f32\.(bf16)\.bf16\.f32|(f16|f32)\.(f16|f32))"
+)
+"""A product: that its factors are BF16, or the types of D and C, which need not be the same then."""
 
 _lane, _element = np.arange(WARP, dtype=np.int64)[:, None], np.arange(8, dtype=np.int64)
 _group, _pair = _lane // 4, _lane % 4 * 2 + _element % 2  # four lanes hold a row, or a column, of each 8 × 8
@@ -89,7 +95,8 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
         if (action, matrix, kind) in TRANSFERS and len(instruction.operands) == 3 and (space or kind == "bf16"):
             return _transfer(instruction, reader, address, action, matrix, layout, space, kind)
     elif (match := MULTIPLY.fullmatch(instruction.opcode)) and len(instruction.operands) == 4:
-        return _multiply(instruction, reader, *((of_bf16, 4) if match[3] else (of_fp16, 8)))
+        sums = DTYPES[match[2] or "f32"], DTYPES[match[3] or "f32"]
+        return _multiply(instruction, reader, *((of_bf16, 4) if match[1] else (of_fp16, 8)), *sums)
     raise unsupported(instruction)
 
 
@@ -253,9 +260,9 @@ def _truncated(x: np.ndarray) -> np.ndarray:
     return canonical(cut.astype(np.float32) + np.float32(0))
 
 
-def _accesses(kind: str, layout: str, space: str | None) -> np.ndarray:
+def _accesses(matrix: str, kind: str, layout: str, space: str | None) -> np.ndarray:
     """Return the places in a matrix, in memory order, of each access by each lane: shape (accesses, 32, count)."""
-    if (kind, space) == ("f16", "shared"):
+    if matrix in "ab" and (kind, space) == ("f16", "shared"):
         return (_lane % SIZE * SIZE + _lane // SIZE * 8 + _element)[None]
     if kind != "f32" or layout == "row":
         return PLACES["a"].reshape(WARP, 4, 2).transpose(1, 0, 2)
@@ -294,11 +301,11 @@ def _transfer(
     The address is generic if `space` is None.
     """
     where, vector = instruction.operands[:2] if action == "store" else instruction.operands[1::-1]
-    held_in = registers(vector, 4 if kind == "bf16" else 8, instruction)
+    held_in = registers(vector, TRANSFERS[action, matrix, kind], instruction)
     locate, step_by = address(where, instruction), reader(instruction.operands[2], "u32", instruction)
-    reads = [reader(register, "f32", instruction) for register in held_in] if action == "store" else []
+    reads = [reader(register, "b32", instruction) for register in held_in] if action == "store" else []
     dtype = np.dtype(np.float32 if kind == "f32" else np.uint16)
-    accesses = _accesses(kind, layout, space)
+    accesses = _accesses(matrix, kind, layout, space)
     count = accesses.shape[2]
     offsets = accesses[:, :, 0].astype(np.uint64)
     mine = PLACES[matrix] if layout == "row" else _turned(PLACES[matrix])
@@ -312,7 +319,7 @@ def _transfer(
         held = np.empty((len(base), SIZE**2), dtype)
         if action == "store":
             fragment = np.stack([batch.threads.spread(read(batch, lanes), lanes) for read in reads], axis=1)
-            held[:, mine] = fragment.reshape(-1, WARP, 8)
+            held[:, mine] = fragment.view(dtype).reshape(-1, WARP, 8)
         for where, warps, begin in _parts(space, base):
             here = np.repeat(warps, WARP)
             those, part = batch.threads.among(lanes, here), held[warps]
@@ -340,18 +347,21 @@ def _transfer(
 
 
 def _multiply(
-    instruction: Instruction, reader: Callable, numbers: Callable[[np.ndarray], np.ndarray], count: int
+    instruction: Instruction,
+    reader: Callable,
+    numbers: Callable[[np.ndarray], np.ndarray],
+    count: int,
+    of_d: np.dtype,
+    of_c: np.dtype,
 ) -> Step:
     """Decode ``mma d, a, b, c``. Four registers hold a fragment of A or B; for FP16 four more repeat them.
 
-    `numbers` decodes their words to numbers, and `count` is the number of registers.
+    `numbers` decodes their words to numbers, and `count` is the number of registers. Elements of float16 lie two in a
+    register of C or D, which are of those types. To such a D, the sum in float32 is rounded to nearest.
     """
-    named = zip(instruction.operands, (8, count, count, 8), strict=True)
+    named = zip(instruction.operands, (2 * of_d.itemsize, count, count, 2 * of_c.itemsize), strict=True)
     d, *sources = (registers(operand, size, instruction) for operand, size in named)
-    reads = [
-        [reader(register, kind, instruction) for register in source]
-        for source, kind in zip(sources, ("b32", "b32", "f32"), strict=True)
-    ]
+    reads = [[reader(register, "b32", instruction) for register in source] for source in sources]
 
     def matrix(batch: Batch, lanes: Lanes, name: str) -> np.ndarray:
         words = [batch.threads.spread(read(batch, lanes), lanes) for read in reads["abc".index(name)]]
@@ -362,19 +372,20 @@ def _multiply(
                     f"elements differ: {instruction.text}"
                 )
             words = words[:4]
-        elements = np.stack(words, axis=1).view(np.float32) if name == "c" else numbers(np.stack(words, axis=1))
+        words = np.stack(words, axis=1)
+        elements = words.view(of_c).astype(np.float32) if name == "c" else numbers(words)
         held = np.empty((len(elements) // WARP, SIZE**2), elements.dtype)
         held[:, PLACES[name]] = elements.reshape(-1, WARP, 8)
         return held.reshape(-1, SIZE, SIZE)
 
     def execute(batch: Batch, lanes: Lanes) -> None:
         a, b, c = (matrix(batch, lanes, name) for name in "abc")
-        result = np.empty(c.shape, np.float32)
+        result = np.empty(c.shape, of_d)
         for first in range(0, len(c), CHUNK):
             part = slice(first, first + CHUNK)
             result[part] = multiply_accumulate(a[part], b[part], c[part])
         elements = result.reshape(-1, SIZE**2)[:, PLACES["d"]].reshape(-1, 8)
-        for register, element in zip(d, elements.T, strict=True):
+        for register, element in zip(d, elements.view(np.uint32).T, strict=True):
             batch.registers.write(register.name, np.ascontiguousarray(element), lanes)
 
     return of_whole_warps(execute, "wmma")

@@ -355,6 +355,29 @@ __global__ void product(const float* A, const float* B, float* C, int M, int N, 
 }
 """
 BY_COLUMNS_TN = BY_COLUMNS.replace("a[i + p * lda]", "a[p + i * lda]")
+HGEMM = """\
+#include <mma.h>
+using namespace nvcuda;
+#define WMMA 16
+__global__ void hgemm(const half* A, const half* B, half* C, int M, int N, int K)
+{
+    int row = blockIdx.y * WMMA, col = blockIdx.x * WMMA;
+    wmma::fragment<wmma::accumulator, WMMA, WMMA, WMMA, half> sum;
+    wmma::fill_fragment(sum, __float2half(0.0f));
+    for (int k = 0; k < K; k += WMMA) {
+        wmma::fragment<wmma::matrix_a, WMMA, WMMA, WMMA, half, wmma::row_major> a;
+        wmma::fragment<wmma::matrix_b, WMMA, WMMA, WMMA, half, wmma::row_major> b;
+        wmma::load_matrix_sync(a, A + row * K + k, K);
+        wmma::load_matrix_sync(b, B + k * N + col, N);
+        wmma::mma_sync(sum, a, b, sum);
+    }
+    wmma::store_matrix_sync(C + row * N + col, sum, N, wmma::mem_row_major);
+}
+void run(half* A, half* B, half* C, int M, int N, int K)
+{
+    hgemm<<<dim3(N / WMMA, M / WMMA), 32>>>(A, B, C, M, N, K);
+}
+"""
 STYLES = {
     "plain": (PLAIN, "block = (16, 16), arguments = A B C M N K"),
     "like BLAS, with its launch": (BLAS_LIKE, "arguments = M N K alpha A B beta C"),
@@ -441,6 +464,25 @@ def test_a_product_in_any_usual_style_is_checked_as_it_is(write, style):
     suite = lab.suite(kernel, on_gpu=False)
     assert suite.passed, str(suite.failures())
     assert len(suite.results) >= 5 and {result.K > 1 for result in suite.results} >= {True}
+
+
+def test_sums_in_fp16_on_tensor_cores(write, capsys):
+    """They are judged as such, by their own bound: all cases pass, and a product too few is still found."""
+    path = write(HGEMM)
+    assert main(["check", str(path), "--launch", "multiples = 16"]) == 0
+    assert "passed" in capsys.readouterr().out
+    for text in (HGEMM.replace("k < K;", "k < K - 16;"), HGEMM.replace("B + k * N", "B + (k ? k : 16 % K) * N")):
+        assert text != HGEMM
+        suite = lab.suite(guessed(write(text), "multiples = 16")[0], on_gpu=False)
+        assert max(result.worst_ratio for result in suite.results if not result.passed) > 2
+    in_float = HGEMM.replace("WMMA, half> sum", "WMMA, float> sum").replace("__float2half(0.0f)", "0.0f")
+    in_float = in_float.replace("half* C", "float* C")
+    types = [guessed(write(text), "multiples = 16")[0].types for text in (HGEMM, in_float)]
+    assert [of.roundoff for of in types] == [2.0**-13, 2.0**-23]
+    plain, said = STYLES["in half, C too"]
+    by_macro = '#define HMMA(D) asm("mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {%0, %0}, ..." : "+r"(D))\n'
+    types = [kernel_from(write(text + plain), said).types for text in ("", by_macro, f"// {by_macro}")]
+    assert [of.roundoff for of in types] == [2.0**-23, 2.0**-13, 2.0**-23]
 
 
 @pytest.mark.parametrize("style", STYLES)

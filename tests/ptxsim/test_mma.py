@@ -338,6 +338,50 @@ def test_a_product(shape, type_):
     assert (counts.by_class["tensor"], counts.flops) == (1, 2 * 16 * 8 * depth)
 
 
+@pytest.mark.parametrize("depth", [8, 16])
+def test_products_with_sums_in_fp16(depth):
+    """Two elements in a register, where the PTX ISA has those of FP32 in two; four products of shared factors."""
+    random, words = np.random.default_rng(depth), depth // 4
+    A, B, C = (random.standard_normal(extent).astype(np.float16) for extent in ((2, 16, depth), (2, depth, 8), (16, 8)))
+    x = [held(of.view(np.uint16), PLACES["a", 2]) for of in A]
+    y = [held(of.view(np.uint16), PLACES["b", 2]) for of in B]
+    z = held(C.view(np.uint16), PLACES["c"])
+    assert (x[0].shape, y[0].shape, z.shape) == ((32, words), (32, words // 2), (32, 2))
+    opcode = f"mma.sync.aligned.m16n8k{depth}.row.col.f16.f16.f16.f16"
+    d, a, b = (
+        ", ".join(f"%{first + i}" for i in range(n)) for first, n in ((0, 2), (2, words), (2 + words, words // 2))
+    )
+    statements = ""
+    for product, (i, j) in enumerate(((0, 0), (0, 1), (1, 0), (1, 1))):
+        inputs = [f"x[{i * words + k}]" for k in range(words)] + [f"y[{j * words // 2 + k}]" for k in range(words // 2)]
+        inputs = ", ".join(f'"r"({of})' for of in inputs)
+        outputs = f'"+r"(z[{2 * product}]), "+r"(z[{2 * product + 1}])'
+        statements += f'asm volatile("{opcode} {{{d}}}, {{{a}}}, {{{b}}}, {{{d}}};" : {outputs} : {inputs});\n'
+    kernel = probe(
+        f"""
+        unsigned x[{2 * words}], y[{words}], z[8];
+        const unsigned* mine = a + {3 * words + 2} * t;
+        for (int i = 0; i < {2 * words}; ++i) x[i] = *mine++;
+        for (int i = 0; i < {words}; ++i) y[i] = *mine++;
+        for (int i = 0; i < 8; ++i) z[i] = mine[i % 2];
+        {statements}
+        for (int i = 0; i < 8; ++i) c[8 * t + i] = z[i];
+    """,
+    )
+    got, run = run_bits(kernel, np.concatenate([*x, *y, z], axis=1).ravel(), columns=256, blocks=[0])
+    got = got[:256].reshape(32, 4, 2).view(np.float16)
+    for product, (i, j) in enumerate(((0, 0), (0, 1), (1, 0), (1, 1))):
+        sums = multiply_accumulate(A[i][None], B[j][None], C[None].astype(np.float32))[0].astype(np.float16)
+        exact = A[i].astype(np.float64) @ B[j].astype(np.float64) + C
+        size = np.abs(A[i].astype(np.float64)) @ np.abs(B[j].astype(np.float64)) + np.abs(C)
+        assert (np.abs(sums - exact) <= 2.0**-11 * np.abs(exact) + 2.0**-20 * size).all()
+        for lane in range(32):
+            for e in range(4):
+                row, column = by_the_book("c", lane, e, 2)
+                assert got[lane, product, e] == sums[row, column]
+    assert (run.total.by_class["tensor"], run.total.flops) == (4, 4 * 2 * 16 * 8 * depth)
+
+
 def test_constants_will_do_for_registers():
     """A sum that begins with zeros is none of the lanes' registers in the compiler's PTX."""
     statement = mma("m16n8k8", "tf32", 4, 2)
@@ -373,14 +417,14 @@ def test_other_matrices_are_refused(opcode):
     "text",
     [
         mma("m16n8k32", "s8", 4, 2).replace(".s8.s8.", ".s8.u8.").replace('"+r"', '"+f"'),
-        mma("m16n8k16", "f16", 4, 2).replace(".f32.f16.f16.f32", ".f16.f16.f16.f16").replace('"+f"', '"+r"'),
+        mma("m16n8k16", "bf16", 4, 2).replace(".f32.bf16.bf16.f32", ".f16.bf16.bf16.f16").replace('"+f"', '"+r"'),
         mma("m16n8k32", "f16", 4, 2),
         mma("m16n8k16", "f16", 4, 2).replace(".f32.f16.f16.f32", ".s32.f16.f16.s32"),
     ],
 )
 def test_what_is_not_known_is_refused(text):
-    if ".f16.f16.f16.f16" in text:
-        text = 'asm volatile("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %2, %2, %2}, '
+    if ".f16.bf16.bf16.f16" in text:
+        text = 'asm volatile("mma.sync.aligned.m16n8k16.row.col.f16.bf16.bf16.f16 {%0, %1}, {%2, %2, %2, %2}, '
         text += '{%2, %2}, {%0, %1};" : "+r"(x[0]), "+r"(x[1]) : "r"(y[0]));  // here'
     kernel = probe(f"unsigned x[4] = {{}}, y[2] = {{}};\nfloat z[4] = {{}};\n{text}\nc[t] = x[0] + z[0];")
     with pytest.raises(UnsupportedInstruction, match=rf"line {line_of(kernel, '// here')}: .*mma"):

@@ -204,17 +204,113 @@ def test_assert_and_trap():
     assert (found.kind, found.line, found.thread) == ("trap", 3, 3)
 
 
-def test_what_calls_are_refused():
-    source = """__device__ __noinline__ int f(int n) { return n + 1; }
-__device__ __noinline__ int g(int n) { return n - 1; }
+POINTERS = """
+typedef int (*Change)(int, int);
+__device__ int add(int x, int n) { return x + n; }
+__device__ int subtract(int x, int n) { return x - n; }
+__device__ int twice(int x, int n) { return n ? twice(x, n - 1) * 2 : x; }
+__device__ Change table[3] = {add, subtract, twice};
+__constant__ Change fixed[2] = {subtract, add};
+template <class F> __device__ __noinline__ int applied(F f, int x) { return f(x, 2) + 1; }
+__global__ void k(int* a, int n) {
+    const int t = threadIdx.x;
+    Change own[2] = {twice, add};
+    if (t < 30) a[t] = table[(t + n) % 3](a[t], t % 4);
+    a[t] += fixed[n & 1](100, t) + applied(t % 2 ? add : subtract, t) + own[(t / 2 + n) % 2](t, 3);
+}
+struct Shape { int side; __device__ virtual int area(int by) { return side * by; } };
+struct Square : Shape { __device__ int area(int by) override { return side * side + by; } };
+__global__ void v(int* a) {
+    Shape one; Square other;
+    one.side = 3, other.side = 5;
+    Shape* of = threadIdx.x % 2 ? &one : &other;
+    a[threadIdx.x] = of->area(threadIdx.x);
+}
+__global__ void unused(int* a) { a[0] = add(a[0], 1); }
+"""
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_calls_by_pointers(n):
+    """From tables in global and constant memory, from a local array, and as arguments; lanes call different ones."""
+    a = np.arange(40, dtype=np.int32)
+    launch(POINTERS, 1, 40, "k", a=a, n=np.int32(n))
+    add, subtract, twice = (lambda x, m: x + m), (lambda x, m: x - m), (lambda x, m: x << m)
+    want = []
+    for t in range(40):
+        first = (add, subtract, twice)[(t + n) % 3](t, t % 4) if t < 30 else t
+        then = (add if t % 2 else subtract)(t, 2) + 1
+        want.append(first + (subtract, add)[n & 1](100, t) + then + (twice, add)[(t // 2 + n) % 2](t, 3))
+    assert a.tolist() == want
+
+
+def test_virtual_functions():
+    a = np.zeros(6, np.int32)
+    launch(POINTERS, 1, 6, "v", a=a)
+    assert a.tolist() == [3 * t if t % 2 else 25 + t for t in range(6)]
+
+
+def test_only_functions_whose_address_is_taken_belong_to_a_call_by_a_pointer():
+    """The other kernel calls one by its name alone, and it may do what the simulator does not know."""
+    source = """__device__ __noinline__ int odd(int n) { long long t; asm volatile("mov.u64 %0, %%clock64;" : "=l"(t));
+    return n + t; }
+__device__ int f(int n) { return n + 1; }
+__device__ int g(int n) { return n - 1; }
+__global__ void other(int* a) { a[0] = odd(a[1]); }
 __global__ void k(int* a) { int (*of[2])(int) = {f, g}; a[0] = of[a[1] & 1](a[2]); }"""
-    assert "no calls through pointers: prototype" in refused(source, 1, 1, a=np.zeros(4, np.int32))
+    a = np.array([0, 1, 7], np.int32)
+    launch(source, 1, 1, "k", a=a)
+    assert a[0] == 6
+    assert "clock64" in refused(source, 1, 1, "other", a=a)
+
+
+CALLED = """__device__ __noinline__ int f(int n) { return n + 1; }
+__device__ __noinline__ int g(int n, int m) { return n - m; }
+typedef int (*Of)(int);
+__global__ void k(int* a, unsigned long long p) {
+    Of of[2] = {f, reinterpret_cast<Of>(threadIdx.x == 3 ? p : a[0] ? (unsigned long long)(g) : 0)};
+    a[threadIdx.x] =
+        of[threadIdx.x == 3](a[2]);
+}"""
+
+
+@pytest.mark.parametrize(
+    ("a", "p", "words"),
+    [
+        (0, 0, "calls what is at 0x0, no function of 1 arguments"),
+        (0, 1 << 41, "calls what is at 0x20000000000, no function"),
+    ],
+)
+def test_pointers_to_no_function(a, p, words):
+    found = fault(CALLED, 1, 8, "k", a=np.full(8, a, np.int32), p=np.uint64(p))
+    assert (found.kind, found.line, found.thread) == ("out of bounds", 7, 3)
+    assert words in str(found)
+
+
+def test_a_pointer_to_a_function_of_other_arguments():
+    source = CALLED.replace("threadIdx.x == 3 ? p :", "")
+    found = fault(source, 1, 8, "k", a=np.ones(8, np.int32), p=np.uint64(0))
+    assert (found.kind, found.line, found.thread) == ("out of bounds", 7, 3)
+    assert "no function of 1 arguments" in str(found)
+
+
+def test_a_list_of_what_a_call_may_reach():
+    """As PTX has it, though NVRTC writes prototypes."""
+    ptx, entry = ptxsim.compile(CALLED, "k")
+    listed = re.sub(r"(prototype_\d+) : \.callprototype[^;]*;", r"\1: .calltargets _Z1fi, _Z1gii;", ptx)
+    assert listed != ptx
+    a = np.ones(3, np.int32)
+    ptxsim.run(listed, entry, 1, 3, {"a": a, "p": np.uint64(0)})
+    assert a.tolist() == [2, 2, 2]
+
+
+def test_what_calls_are_refused():
     source = "__global__ void k(int** a) { a[0] = (int*)malloc(8); }"
     wmma = """#include <mma.h>
 using namespace nvcuda::wmma;
-__global__ void k(half* a) { fragment<accumulator, 16, 16, 16, half> c; load_matrix_sync(c, a, 16, mem_row_major);
+__global__ void k(half* a) { fragment<accumulator, 32, 8, 16, half> c; load_matrix_sync(c, a, 16, mem_row_major);
     store_matrix_sync(a, c, 16, mem_col_major); }"""
-    words = ", as of tensor cores it knows FP16, BF16, TF32 and INT8, with sums of 32 bits"
+    words = ", as of tensor cores it knows FP16, BF16, TF32 and INT8, in the shapes and with the sums that"
     assert words in refused(wmma, 1, 32, a=np.zeros(256, np.float16))
     barrier = """#include <cuda/barrier>
 __global__ void k(int* a) { __shared__ cuda::barrier<cuda::thread_scope_block> meet;

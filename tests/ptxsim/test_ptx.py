@@ -160,7 +160,6 @@ def test_the_entry_is_found_among_others():
     "statement",
     [
         ".branchtargets $L1, $L2;",
-        ".callprototype _ (.param .b32 _);",
         "ld.global.f32 %f1, [%rd1-4];",
         "ld.global.f32 %f1, [%rd1+%rd2];",
         "selp.b32 %r1, %r2, %r3, !%p1;",

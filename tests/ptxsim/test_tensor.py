@@ -13,7 +13,7 @@ from ptxsim.tensor import FLOPS, SIZE, multiply_accumulate
 
 from ..accumulation import accumulation_bound
 from ..examples import steady
-from .cuda import line_of, probe, simulate
+from .cuda import launch, line_of, probe, simulate
 from .test_instructions import F16, F32
 
 WMMA = "#include <mma.h>\nusing namespace nvcuda::wmma;"
@@ -160,6 +160,96 @@ def test_warps_and_blocks_have_their_own():
     assert np.array_equal(C[512:768], numbers[512:768])
 
 
+# Accumulators of FP16.
+
+
+@pytest.mark.parametrize("space", ["global", "shared"])
+@pytest.mark.parametrize("layouts", ["row row", "row col", "col row", "col col"])
+@pytest.mark.parametrize("types", ["half half", "float half", "half float"])
+def test_sums_in_fp16_in_any_layout(types, layouts, space):
+    """D = AB + C of small integers, exact in FP16, with types and layouts of C and D that differ."""
+    (of_d, of_c), (out, come) = types.split(), layouts.split()
+    kernel = probe(
+        f"""
+        const half* h = reinterpret_cast<const half*>(A);
+        __shared__ __align__(32) {of_c} sc[16 * 24];
+        __shared__ __align__(32) {of_d} sd[16 * 40];
+        {of_c}* c_ = {"sc" if space == "shared" else f"reinterpret_cast<{of_c}*>(C + 640)"};
+        {of_d}* d_ = {"sd" if space == "shared" else f"reinterpret_cast<{of_d}*>(C)"};
+        for (int i = t; i < 16 * 24; i += 32) c_[i] = {of_c}(float(h[512 + i]));
+        for (int i = t; i < 16 * 40; i += 32) d_[i] = {of_d}(7);
+        __syncthreads();
+        fragment<matrix_a, 16, 16, 16, half, row_major> x;
+        fragment<matrix_b, 16, 16, 16, half, row_major> y;
+        fragment<accumulator, 16, 16, 16, {of_c}> u;
+        fragment<accumulator, 16, 16, 16, {of_d}> v;
+        load_matrix_sync(x, h, 16);
+        load_matrix_sync(y, h + 256, 16);
+        load_matrix_sync(u, {"sc" if space == "shared" else "c_"}, 24, mem_{come}_major);
+        mma_sync(v, x, y, u);
+        store_matrix_sync({"sd" if space == "shared" else "d_"}, v, 40, mem_{out}_major);
+        __syncthreads();
+        {of_d}* o = reinterpret_cast<{of_d}*>(C);
+        if ({int(space == "shared")}) for (int i = t; i < 16 * 40; i += 32) o[i] = sd[i];
+    """,
+        before=WMMA,
+    )
+    numbers = np.random.default_rng(8).integers(-8, 9, 512 + 384)
+    a, b, c = numbers[:256].reshape(16, 16), numbers[256:512].reshape(16, 16), numbers[512:].reshape(16, 24)[:, :16]
+    d = a @ b + (c.T if come == "col" else c)
+    want = np.full((16, 40), 7)
+    want[:, :16] = d.T if out == "col" else d
+    got = run(kernel, numbers).C[0].view(np.float16 if of_d == "half" else np.float32)[: 16 * 40]
+    assert np.array_equal(got.reshape(16, 40), want)
+
+
+HGEMM = """#include <mma.h>
+using namespace nvcuda::wmma;
+__global__ void hgemm(const half* A, const half* B, half* C, int N, int K) {
+    fragment<accumulator, 16, 16, 16, half> sum;
+    fill_fragment(sum, __float2half(0.0f));
+    for (int k = 0; k < K; k += 16) {
+        fragment<matrix_a, 16, 16, 16, half, row_major> x;
+        fragment<matrix_b, 16, 16, 16, half, row_major> y;
+        load_matrix_sync(x, A + blockIdx.y * 16 * K + k, K);
+        load_matrix_sync(y, B + k * N + blockIdx.x * 16, N);
+        mma_sync(sum, x, y, sum);
+    }
+    store_matrix_sync(C + blockIdx.y * 16 * N + blockIdx.x * 16, sum, N, mem_row_major);
+}
+"""
+
+
+@pytest.mark.parametrize("K", [16, 48, 256])
+def test_hgemm_with_sums_in_fp16(K):
+    """Within the bound that at least half precision in any order gives, and within that of one rounding for each 16."""
+    random = np.random.default_rng(K)
+    A, B = (random.standard_normal(shape).astype(np.float16) for shape in ((32, K), (K, 48)))
+    C = np.full((32, 48), np.nan, np.float16)
+    done = launch(HGEMM, (3, 2), 32, A=A, B=B, C=C, N=np.int32(48), K=np.int32(K))
+    wide_A, wide_B = A.astype(np.float64), B.astype(np.float64)
+    errors = np.abs(C - wide_A @ wide_B)
+    promised, once = K * 2.0**-10, 2.0**-11 + 2.0**-20  # of truncated sums one by one; of one rounded to nearest
+    assert (errors <= promised / (1 - promised) * (np.abs(wide_A) @ np.abs(wide_B))).all()
+    so_far = np.cumsum((wide_A[:, :, None] * wide_B).reshape(32, -1, 16, 48).sum(axis=2), axis=1)
+    roundings = once * (1 + K / 16 * once) * np.abs(so_far).sum(axis=1) + accumulation_bound(A, B)
+    assert (errors <= roundings).all()
+    assert (errors > 2.0**-13 * np.abs(C)).any(), "it does round to FP16"
+    assert done.total.flops == 2 * 32 * 48 * K
+
+
+def test_what_is_too_large_for_fp16_is_infinite_and_nan_is_the_gpus():
+    numbers = np.zeros((3, 16, 16), np.float16)
+    numbers[0, :, 0] = [256, 256, 256, 256, -256, 1, np.inf, np.nan] * 2
+    numbers[1, 0] = [255.75, 255.875, 256, -np.inf, *[1] * 12]
+    C = np.zeros((16, 16), np.float16)
+    source = HGEMM.replace("B + k * N", "A + 256 + k * N")
+    launch(source, 1, 32, A=numbers, B=numbers, C=C, N=np.int32(16), K=np.int32(16))
+    assert C[0, :4].tolist() == [65472, 65504, np.inf, -np.inf]
+    assert C[4, :4].tolist() == [-65472, -65504, -np.inf, np.inf]
+    assert (C.view(np.uint16)[7] == 0x7FFF).all()
+
+
 # Arithmetic. The model again, with fractions.
 
 
@@ -293,10 +383,13 @@ def counted(statement, before=""):
         fill_fragment(x, half{{}});
         fill_fragment(y, half{{}});
         fill_fragment(z, 0.0f);
+        fragment<accumulator, 16, 16, 16, half> w;
+        fill_fragment(w, half{{}});
         {before}
         {statement}  // here
         store_matrix_sync(C, z, 16, mem_row_major);
-        for (int i = 0; i < x.num_elements; ++i) c[i] = __half_as_ushort(x.x[i]) + __half_as_ushort(y.x[i]);
+        for (int i = 0; i < x.num_elements; ++i)
+            c[i] = __half_as_ushort(x.x[i]) + __half_as_ushort(y.x[i]) + __half_as_ushort(w.x[i % 8]);
     """,
         before=WMMA,
     )
@@ -311,6 +404,8 @@ def counted(statement, before=""):
         ("load_matrix_sync(y, h, 64)", 4, 4 * 8, 512),
         ("load_matrix_sync(z, C, 16, mem_row_major)", 4, 4 * 8, 1024),
         ("load_matrix_sync(z, C, 32, mem_col_major)", 8, 8 * 4, 1024),  # 4 columns, 8 neighbours of each
+        ("load_matrix_sync(w, h, 16, mem_row_major)", 4, 4 * 8, 512),
+        ("load_matrix_sync(w, h, 16, mem_col_major)", 4, 4 * 8, 512),
     ],
 )
 def test_loads_from_global_memory(statement, requests, sectors, size):
@@ -333,6 +428,8 @@ def test_loads_from_global_memory(statement, requests, sectors, size):
         ("load_matrix_sync(z, sf, 16, mem_row_major)", 4, 16),
         ("load_matrix_sync(z, sf, 20, mem_row_major)", 4, 16),
         ("load_matrix_sync(z, sf, 24, mem_row_major)", 4, 8),
+        ("load_matrix_sync(w, sh, 16, mem_row_major)", 4, 8),  # eight rows of 16 bytes, 32 apart
+        ("load_matrix_sync(w, sh, 24, mem_col_major)", 4, 4),
     ],
 )
 def test_loads_from_shared_memory(statement, requests, wavefronts):
@@ -346,6 +443,10 @@ def test_stores_and_products():
     assert (to_global.global_store_requests, to_global.global_store_sectors) == (4, 32)
     to_shared = counted("store_matrix_sync(sf, z, 24, mem_row_major);")
     assert (to_shared.shared_store_requests, to_shared.shared_store_wavefronts) == (4, 8)
+    to_global = counted("store_matrix_sync((half*)C, w, 16, mem_col_major);")
+    assert (to_global.global_store_requests, to_global.global_store_sectors) == (4, 32)
+    product = counted("mma_sync(w, x, y, w);")
+    assert (product.by_class["tensor"], product.flops) == (1, 2 * 16**3)
     product = counted("mma_sync(z, x, y, z);")
     assert (product.by_class["tensor"], product.flops) == (1, 2 * 16**3)
     assert FLOPS * 32 == 2 * 16**3
@@ -434,10 +535,8 @@ def test_a_warp_of_fewer_than_32_threads():
     [
         "fragment<matrix_a, 32, 8, 16, half, row_major> w; load_matrix_sync(w, h, 16);  // here\n"
         "for (int i = 0; i < 16; ++i) C[t] += float(w.x[i]);",
-        "fragment<accumulator, 16, 16, 16, half> w; load_matrix_sync(w, h, 16, mem_row_major);  // here\n"
+        "fragment<accumulator, 8, 32, 16, half> w; load_matrix_sync(w, h, 16, mem_row_major);  // here\n"
         "for (int i = 0; i < 8; ++i) C[t] += float(w.x[i]);",
-        "fragment<accumulator, 16, 16, 16, half> w; fill_fragment(w, half{}); fill_fragment(x, half{});\n"
-        "fill_fragment(y, half{}); mma_sync(w, x, y, w);  // here\nC[t] = float(w.x[0]);",
         "fragment<matrix_a, 16, 16, 8, precision::tf32, row_major> w; load_matrix_sync(w, A, 8);  // here\n"
         "C[t] = w.x[0] + w.x[1] + w.x[2] + w.x[3];",
         "__shared__ __align__(32) float s[256]; s[t] = 0; fill_fragment(z, 0.0f);\n"
