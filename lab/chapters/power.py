@@ -16,7 +16,7 @@ from ..draw.figure import BLUE, INK, ORANGE, WIDTH, Figure
 from ..experiments import clocks, sustained
 from ..experiments.ceilings import card
 from ..records import files
-from ..records.timings import load
+from ..records.timings import load, paired
 from ..variants import HOPPER_WIDTHS
 from . import copy_engine, persistent
 
@@ -56,7 +56,7 @@ def share(size: int, protocol: str, inputs: str = "normal") -> float:
     """Return the share of 20 in cuBLAS's speed in %: in turns by pairs of samples, else the ratio of `both`."""
     if protocol == "in turns":
         of = sustained.of(KERNEL, size, inputs, protocol)
-        return 100 * float(np.median(np.divide(of.cublas.ms, of.samples.ms)))
+        return paired((of.samples.ms, of.cublas.ms))
     return 100 * np.divide(*both(size, protocol, inputs)[::-1])
 
 
@@ -70,8 +70,7 @@ def parts(size: int, protocol: str, inputs: str = "normal") -> np.ndarray:
 
 def processes(who: Kernel, size: int, name: str) -> list[float]:
     """Return a kernel's shares in cuBLAS's speed in %, one of each process of a recording."""
-    of = copy_engine.timed(who, size, name)
-    return [dataclasses.replace(of, processes=[each]).percent_of_cublas for each in of.processes]
+    return [paired((of.own.ms, of.cublas.ms)) for of in copy_engine.timed(who, size, name).processes]
 
 
 def by_process(size: int) -> np.ndarray:

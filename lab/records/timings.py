@@ -52,6 +52,14 @@ class Samples:
     watts: list[int | None]
 
 
+def paired(*processes: tuple[Sequence[Ms], Sequence[Ms]]) -> float:
+    """Return a speed as a percentage of another, given the samples of both in each process.
+
+    It is the median over pairs of samples, one taken right after the other.
+    """
+    return 100 * statistics.median(theirs / own for both in processes for own, theirs in zip(*both, strict=True))
+
+
 @dataclass(frozen=True)
 class Process:
     """The samples of one process with a CUDA context of its own: a kernel and cuBLAS, sampled in turn.
@@ -165,9 +173,8 @@ class Point(Sized):
         return min(self.cublas_ms, self.searched.ms) if self.searched else self.cublas_ms
 
     def _percent_of(self, who: str, ms: float) -> float:
-        pairs = [(getattr(each, who).ms, each.own.ms) for each in self.processes]
-        ratios = [other / own for theirs, ours in pairs for other, own in zip(theirs, ours, strict=True)]
-        return 100 * (statistics.median(ratios) if ratios else ms / self.ms)
+        both = [(each.own.ms, getattr(each, who).ms) for each in self.processes]
+        return paired(*both) if both else 100 * ms / self.ms
 
     @property
     def medians(self) -> list[float]:
