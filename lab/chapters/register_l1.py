@@ -31,7 +31,7 @@ NAMES = (
 )
 """The chapter's names for `STEPS`."""
 
-ALPHA_TWO, ALPHA_FOUR, SHALLOW, SEVEN_HELD, ONE, TWO, TWO_SHARED, WIDE_SHARED, WIDE, WIDE_FREE = STEPS_TESTED
+ALPHA_TWO, ALPHA_FOUR, SHALLOW, SEVEN_HELD, ONE, TWO, ONLY_A, TWO_SHARED, WIDE_SHARED, WIDE, WIDE_FREE = STEPS_TESTED
 PLAIN = STEPS_NOT_COUNTED[2]
 """Step 3 with a copy loop that the compiler cannot unroll, so that a thread copies one element at a time."""
 KINDS = {

@@ -92,7 +92,7 @@ METRICS = (
 
 def plan() -> Plan:
     """Return the plan of profiles at full size: the catalogue, without 13, which `anatomy` has, and 22; 23's steps."""
-    kernels = (*variants.FIXED, *variants.STEPS[1:], variants.STEP_IN_FP64)
+    kernels = (*variants.FIXED, *variants.STEPS[1:], *variants.STEPS_TESTED, variants.STEP_IN_FP64)
     return nsight.plan("profiles", [(kernel, (SIZE,) * 3) for kernel in kernels], METRICS)
 
 

@@ -5,9 +5,8 @@ knows the times of a tile's multiply step and of its end, what L2 and memory giv
 L2 gives to one, and the times of a launch and of another that adds parts of sums. Products that are too thin or too
 small for tensor cores go to another kernel, `THIN`, vectors and pairs of them to `WIDE` or `TALL`, a small C with a
 long K to `DEEP`, and a short K to `SHALLOW`; each has a model of its own. All were fitted to times on an H200, that of
-22 to 9,932, a few of its constants later to 4,830, that of `DEEP` to 1,984, and that of `SHALLOW` to 2,382; on another
-GPU only the order of the choices counts. Nothing is measured at a call, and the same problem is always done in the
-same way.
+22 to 40,661 of 730 products, that of `DEEP` to 1,984, and that of `SHALLOW` to 2,382; on another GPU only the order of
+the choices counts. Nothing is measured at a call, and the same problem is always done in the same way.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ CHUNK = ALIGNMENT // 2
 """Elements of 16 bits in 16 bytes."""
 
 START, HIDDEN = 1.69, 0.14  # µs of a launch; of a time that another hides
-L2, FAR, MEMORY, EACH = 15.2e6, 11.4e6, 3.95e6, 0.161e6  # bytes per µs: L2, also for large A and B; memory; one SM
+L2, FAR, MEMORY, EACH = 13.7e6, 11.5e6, 3.95e6, 0.149e6  # bytes per µs: L2, also for large A and B; memory; one SM
 LARGE = 37.5e6  # bytes of A and B
-STRADDLE, ASKEW = 0.64, 1.40  # longer: fetching rows that begin at any 16 bytes of a line, for all SMs, and for one
-CROWD, LOW = 1.27e-3, 0.14  # µs of a step for each cluster that wants the same rows; of a step, what missing rows save
-RAGGED, SHARED = 0.58, 1.18  # longer: a tile's end where C's rows begin anywhere; times: a step where tiles are shared
-SECOND, PARTS_MOVED = 1.95, 4.2e6  # µs of the launch that adds parts, and their bytes per µs
+STRADDLE, ASKEW = 0.64, 1.19  # longer: fetching rows that begin at any 16 bytes of a line, for all SMs, and for one
+CROWD, LOW = 1.36e-3, 0.13  # µs of a step for each cluster that wants the same rows; of a step, what missing rows save
+RAGGED, SHARED = 0.73, 1.16  # longer: a tile's end where C's rows begin anywhere; times: a step where tiles are shared
+SECOND, PARTS_MOVED = 1.99, 4.3e6  # µs of the launch that adds parts, and their bytes per µs
 COPY, COPIED = 1.32, 3.62e6  # µs to copy A or B, and bytes per µs
 PARTS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)  # of a tile's sum, where there are only a few tiles
 
@@ -57,29 +56,34 @@ def setting(BM: int, BN: int, STAGES: int, CLUSTER: int = 1, WM: int = 16) -> di
 
 PACED = ("BM", "BN", "STAGES", "CLUSTER", "WM")
 PACES = {
-    (64, 32, 12, 4, 16): (0.139, 0.510),
-    (64, 64, 12, 1, 16): (0.114, 0.738),
-    (64, 96, 8, 4, 16): (0.168, 0.995),
-    (64, 128, 8, 2, 16): (0.200, 1.324),
-    (64, 128, 8, 4, 16): (0.171, 1.293),
-    (64, 192, 6, 2, 16): (0.280, 1.816),
-    (64, 192, 6, 4, 16): (0.241, 1.782),
-    (64, 256, 5, 2, 16): (0.353, 2.412),
-    (128, 64, 8, 1, 16): (0.177, 0.999),
-    (128, 96, 6, 4, 16): (0.277, 1.312),
-    (128, 128, 6, 1, 32): (0.340, 1.952),
-    (128, 128, 6, 2, 32): (0.332, 2.016),
-    (128, 128, 6, 4, 16): (0.323, 1.849),
-    (128, 128, 6, 4, 32): (0.321, 1.967),
-    (128, 160, 5, 1, 32): (0.540, 2.299),
-    (128, 160, 5, 2, 32): (0.417, 2.510),
-    (128, 160, 5, 4, 16): (0.406, 2.047),
-    (128, 192, 5, 2, 16): (0.496, 2.505),
-    (128, 224, 4, 2, 16): (0.574, 2.991),
-    (192, 128, 4, 1, 16): (0.503, 2.405),
-    (192, 160, 4, 2, 16): (0.604, 3.091),
-    (192, 192, 4, 2, 16): (0.717, 3.441),
-    (128, 256, 4, 2, 16): (0.639, 3.421),
+    (64, 32, 12, 1, 16): (0.110, 0.466),
+    (64, 64, 12, 1, 16): (0.118, 0.603),
+    (64, 64, 12, 4, 16): (0.137, 0.733),
+    (64, 96, 8, 4, 16): (0.180, 0.866),
+    (64, 128, 8, 1, 16): (0.102, 1.018),
+    (64, 128, 8, 4, 16): (0.180, 1.215),
+    (64, 160, 6, 4, 16): (0.229, 1.406),
+    (64, 192, 6, 2, 16): (0.292, 1.682),
+    (64, 192, 6, 4, 16): (0.242, 1.710),
+    (64, 224, 5, 4, 16): (0.291, 1.965),
+    (64, 256, 5, 2, 16): (0.348, 2.384),
+    (64, 256, 5, 4, 16): (0.311, 2.301),
+    (128, 64, 8, 4, 16): (0.184, 1.041),
+    (128, 128, 6, 2, 16): (0.360, 1.856),
+    (128, 128, 6, 2, 32): (0.355, 2.176),
+    (128, 128, 6, 4, 16): (0.339, 1.780),
+    (128, 128, 6, 4, 32): (0.342, 2.072),
+    (128, 160, 5, 2, 32): (0.449, 2.642),
+    (128, 192, 5, 2, 16): (0.497, 2.612),
+    (128, 192, 5, 4, 16): (0.475, 2.401),
+    (128, 224, 4, 2, 16): (0.571, 3.053),
+    (128, 224, 4, 4, 16): (0.529, 2.927),
+    (128, 256, 4, 1, 16): (0.648, 3.373),
+    (192, 96, 4, 2, 16): (0.453, 1.841),
+    (192, 128, 4, 1, 16): (0.505, 2.437),
+    (192, 160, 4, 2, 16): (0.614, 3.129),
+    (192, 192, 4, 2, 16): (0.710, 3.633),
+    (128, 256, 4, 2, 16): (0.627, 3.565),
 }
 """`PACED` to choose among, and the µs of a multiply step and of a tile's end."""
 SETTINGS = tuple(setting(*of) for of in PACES)
