@@ -36,8 +36,8 @@ SMALL = 128
 """Rows or columns of C below which a product is thin, and the longest K that is short."""
 LONG = (256, 256, 16384)
 """The product whose divisions the chapter compares."""
-UNEVEN = (792, 1432, 8624)
-"""A product whose tiles have parts of two clusters or three."""
+UNEVEN = (10384, 96, 10176)
+"""A product whose last tiles have parts of three clusters or four."""
 SHALLOW = (1481, 3393, 16)
 """A product of a short K."""
 KINDS = "large", "small", "thin or short", "unaligned rows"
@@ -170,11 +170,6 @@ def in_turns() -> Table:
     )
 
 
-def opponents(size: Size, recording: str | Path = "any_shape") -> list[float]:
-    """Return the µs of the better opponent beside each of `EACH`, from least to most."""
-    return sorted(1e3 * each.opponent_ms for each in (points(of, recording)[size] for of in EACH))
-
-
 def measured() -> Table:
     """Return the times of 20, of 22 alone and as called, beside the better opponent's in all runs."""
     rows = [
@@ -186,16 +181,15 @@ def measured() -> Table:
             f"{least} to {most}",
         )
         for size in lost_by(WHOLE)
-        for name, us in [(launched(size).kernel.name, (1e3 * points()[size].ms, *opponents(size)[:: len(EACH) - 1]))]
-        for called, least, most in [[f"{each:#.3g}".rstrip(".") for each in us]]
+        for name, beside in [(launched(size).kernel.name, [points(of)[size].opponent_ms for of in EACH])]
+        for us in [(points()[size].ms, min(beside), max(beside))]
+        for called, least, most in [[f"{1e3 * each:#.3g}".rstrip(".") for each in us]]
     ]
     return Table(
         ("M×N×K", "20", "22 alone", "22 as called (by)", "better opponent, six runs"),
         rows,
         f"µs from a launch's end to the next, {ceilings.card().name}; in the last two lines 22 copies A and B",
-        "wide.cu is for one or two rows. Where it or deep.cu is called, the model chose 22 alone's way. "
-        f"One in shares took {min(us for way, us in finals((64, 4096, 4096)).items() if way.whole):.1f}"
-        " at 64×4096×4096 in the search.",
+        "wide.cu is for one or two rows. Where it or deep.cu is called, the model chose 22 alone's way.",
     )
 
 
@@ -272,12 +266,12 @@ def short_launches() -> dict[str, str]:
     small, half, *_, thin, few, odd, last = alone
     same = [size for size in alone if launched(size).kernel.name == KERNEL.name]
     moved, gained = max(map(abs, unrelated().values())), late[half] * alone[half].ms
-    assert [size for size in alone if late[size] > moved] == [small, half, thin] and len(same) == 5
-    assert [size for size in alone if own[size] <= moved] == [last] and late[half] < 1.2 * moved
+    assert [size for size in alone if late[size] > moved] == [small] and len(same) == 5 and late[half] > 0.95 * moved
+    assert [size for size in alone if own[size] <= moved] == [thin, few, last]
     assert (
         0.015 < gained / alone[few].ms < gained / alone[odd].ms < 0.02
         and min(launched(size, ALONE).kernel.dynamic_shared_bytes for size in alone) // 1024 == 202
-        and launched(half, ALONE).blocks == launched(few, ALONE).blocks
+        and launched(few, ALONE).blocks == launched(LONG, ALONE).blocks == ceilings.card().sms - 36
     )
     assert all(
         of.kernel.parameters == called.kernel.parameters and of.division == called.division
@@ -291,18 +285,13 @@ def short_launches() -> dict[str, str]:
         "card": ceilings.card().name,
         "again": f"{max(abs(points()[size].ms / alone[size].ms - 1) for size in same):.1%}",
         "half": f"{late[half]:.1%}",
-        "found": f"{min(us for of, us in finals(few).items() if len(of.setting) == len(any_shape.PARAMETERS)):.1f} µs",
         "gained": f"{1e3 * gained:.1f} µs",
         "thin": f"{1e3 * late[thin] * alone[thin].ms:.1f} µs",
-        "shuffled": f"{sorted(own.values())[1]:.0%} to {max(own.values()):.0%}",
+        "shuffled": f"{min(share for share in own.values() if share > moved):.0%} to {max(own.values()):.0%}",
+        **{f"ns {at[0]}": f"{1e6 * own[at] * alone[at].ms / steps(at):.0f} ns" for at in alone},
         "moved": f"{moved:.1%}",
         "share": f"{gained / alone[odd].ms:.0%}",
     }
-
-
-def better(size: Size, recording: str | Path = "any_shape") -> float:
-    """Return the ms of the better opponent."""
-    return points(recording=recording)[size].opponent_ms
 
 
 def summary() -> Table:
@@ -324,16 +313,27 @@ def cell(sizes: Iterable[Size], recording: str | Path = "any_shape") -> str:
 
 
 @cache
+def chosen(size: Size) -> Kernel:
+    """Return the kernel that does a new product. Its place has no name, as no table has the size."""
+    place = Place(ceilings.card().architecture, ceilings.card().sms)
+    return KERNEL.resolve(imagined(*size, types=KERNEL.types), place).kernel
+
+
 def doer(size: Size) -> str:
     """Return what does a new product."""
-    # The place has no name, as no table has the size.
-    kernel = KERNEL.resolve(
-        imagined(*size, types=KERNEL.types), Place(ceilings.card().architecture, ceilings.card().sms)
-    ).kernel
+    kernel = chosen(size)
     whole = "copying A or B" if kind(size) == KINDS[3] else "two teams" if kernel.parameters["WM"] > 16 else "one team"
     own = "shares" if size[2] > any_shape.BK and (kernel.division or [0])[0] else f"whole tiles, {whole}"
     other = f"{kernel.name}.cu" if kernel.name in ("deep", "shallow") else "thin.cu, wide.cu, tall.cu"
     return f"22, {own}" if kernel.name == KERNEL.name else other
+
+
+def covered(size: Size) -> float:
+    """Return how many times the elements of C the tiles of a new product have."""
+    M, N, _ = size
+    of = chosen(size).parameters
+    high, wide = of["BM"] * of.get("CLUSTER", 1), of["BN"]
+    return -(-M // high) * high * -(-N // wide) * wide / (M * N)
 
 
 def by_doer() -> Table:
@@ -389,7 +389,7 @@ def lost_by(kernel: Kernel, of: str = "ms") -> dict[Size, float]:
 
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
-    own, alone, n4095, n4096, n2176 = points(), points(ALONE), *((n,) * 3 for n in (4095, 4096, 2176))
+    own, n4095, n4096, n2176 = points(), *((n,) * 3 for n in (4095, 4096, 2176))
     *_, long, _, few, odd, _ = lost_by(WHOLE)
     found, after, (best, *_, deep) = searched(), finals(UNEVEN), finals()
     by, cut = Counter(map(fastest, found.values())), {at: of for at, of in found.items() if fastest(of) == "shares"}
@@ -398,22 +398,22 @@ def figures() -> dict[str, str]:
         for size, of in cut.items()
         if of.best.shares % of.best.whole
     ]
-    *_, even, apart = after.values()
-    assert [bool(of.shares % (of.whole or 1)) for of in after] == [True] * 3 + [False] * 2 and [*after][-1].whole == 0
+    (shared, _), (_, apart) = next(iter(after.items())), next(way for way in after.items() if way[0].whole == 0)
+    assert (shared.whole, shared.shares, shared.setting[:2], shared.setting[7]) == (11, 30, (64, 96), 4)
     assert (long, best) == (LONG, divided(4, 12)) and deep.whole == 0 < min(uneven)
     assert own[n2176].percent_of_searched < 100 < own[SHALLOW].percent_of_searched and kind(odd) == KINDS[3]
     assert [launched(size).kernel.name for size in (few, odd, SHALLOW)] == ["deep", "deep", "shallow"]
-    step, end = any_shape.pace(of := dict(zip(any_shape.PARAMETERS, divided(2, 16).setting, strict=True)))
+    step, end = any_shape.pace(of := dict(zip(any_shape.PARAMETERS, best.setting, strict=True)))
     terms = {
         "launch": any_shape.START,
-        "16 steps": 16 * any_shape.SHARED * step,
+        "22 steps": 22 * any_shape.SHARED * step,
         "end of a tile": end,
         "second launch": any_shape.SECOND,
-        "parts": 4 * 16 * 256 * 256 / any_shape.PARTS_MOVED,
+        "parts": 4 * 12 * 256 * 256 / any_shape.PARTS_MOVED,
         "traffic": any_shape.HIDDEN * (any_shape.START + any_shape.moved(*LONG) / any_shape.MEMORY),
     }
     expected, other = (
-        any_shape.cost(of, LONG, 4, 64, 132),
+        any_shape.cost(of, LONG, 2, 24, 132),
         any_shape.deep_cost(dict(zip(any_shape.DEEP_PARAMETERS, deep.setting, strict=True)), LONG, 132),
     )
     assert abs(sum(terms.values()) - expected) < 1e-6 and other < expected and found[LONG].expected == deep
@@ -423,7 +423,11 @@ def figures() -> dict[str, str]:
         name: [new[at].percent_of_searched for at in new if KINDS.index(kind(at)) in of]
         for name, of in {"large": (0,), "small": (1,), "thin": (2,), "unaligned": (3,)}.items()
     }
-    assert geometric_mean(of_kind["large"]) < 95 and kind(least) == KINDS[2] and not new.keys() & {*found, *LAYERS}
+    large = [(covered(at), new[at].percent_of_searched) for at in new if kind(at) == KINDS[0]]
+    wasted, tight = [percent for of, percent in large if of > 1.25], [percent for of, percent in large if of < 1.1]
+    assert geometric_mean(wasted) < 80 < 95 < geometric_mean(tight) and not new.keys() & {*found, *LAYERS}
+    assert kind(least) == KINDS[0] and chosen(least).parameters["BM"] == 192
+    assert "tile number 406" in new[least].searched.algorithm  # 128 × 144, says cublasLt.h
     return {
         **{
             name: f"{1e3 * ms:.1f} µs"
@@ -431,12 +435,11 @@ def figures() -> dict[str, str]:
                 "deep": own[LONG].ms,
                 "deep whole": points(WHOLE)[LONG].ms,
                 "deep apart": finals()[deep] / 1e3,
-                "deep followed": finals()[divided(2, 16)] / 1e3,
-                "deep better": better(LONG),
+                "deep followed": finals()[best] / 1e3,
+                "deep better": own[LONG].opponent_ms,
                 "turns": own[n2176].ms,
-                "turns better": better(n2176),
+                "turns better": own[n2176].opponent_ms,
                 "uneven": found[UNEVEN].ms,
-                "uneven even": even / 1e3,
                 "uneven apart": apart / 1e3,
                 "own 4095": own[n4095].ms,
                 "cublas 4095": own[n4095].cublas_ms,
@@ -450,6 +453,10 @@ def figures() -> dict[str, str]:
         "new shared": str(sum(doer(size) == "22, shares" for size in new)),
         "new least": f"{new[least].percent_of_searched:.0f}%",
         "new least at": times_of(least),
+        "wasted": f"{geometric_mean(wasted):.0f}%",
+        "wasted of": str(len(wasted)),
+        "tight": f"{geometric_mean(tight):.0f}%",
+        "tight of": str(len(tight)),
         **{f"by {name}": str(number) for name, number in by.items()},
         "by whole tiles": str(by["one team"] + by["smaller"]),
         "searched": str(len(found)),
@@ -464,10 +471,9 @@ def figures() -> dict[str, str]:
         "terms": " + ".join(f"{us:.2f} ({name})" for name, us in terms.items()),
         "expected": f"{expected:.1f} µs",
         "deep expected": f"{other:.1f} µs",
-        "odd longer": f"{own[odd].ms / alone[odd].ms - 1:.1%}",
         "algorithm": re.sub(", stages number 35", "", points(ALONE)[LONG].searched.algorithm.partition(", ")[2]),
         "shallow": f"{1e3 * own[SHALLOW].ms:.1f} µs",
-        "shallow better": f"{1e3 * better(SHALLOW):.1f} µs",
+        "shallow better": f"{1e3 * own[SHALLOW].opponent_ms:.1f} µs",
         "shallow at": times_of(SHALLOW),
         "card": ceilings.card().name,
         "sms": str(ceilings.card().sms),
