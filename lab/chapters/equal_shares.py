@@ -71,10 +71,14 @@ def points(kernel: Kernel = KERNEL, recording: str | Path = "any_shape") -> dict
     return {point.size: point for point in recorded(kernel, recording=recording).points}
 
 
+def place(name: str = "") -> Place:
+    """Return the shown card, whose table is asked if it has a name."""
+    return Place(ceilings.card().architecture, ceilings.card().sms, name=name)
+
+
 def launched(size: Size, kernel: Kernel = KERNEL, recording: str | Path = "any_shape") -> Launch:
     """Return what 22 launches for a product on a recording's card, by its table if it has one, else by the model."""
-    place = Place(ceilings.card().architecture, ceilings.card().sms, name=load(recording).provenance["gpu"])
-    return kernel.resolve(imagined(*size, types=KERNEL.types), place)
+    return kernel.resolve(imagined(*size, types=KERNEL.types), place(load(recording).provenance["gpu"]))
 
 
 def kind(size: Size) -> str:
@@ -88,8 +92,7 @@ def kind(size: Size) -> str:
 @lru_cache
 def searched() -> dict[Size, tune.Tuned]:
     """Return what the search found on an H200, by size."""
-    found = tune.load(H200.with_name("tune_22.json")).points
-    return {point.size: point for point in found if point.digest == KERNEL.digest}
+    return {of.size: of for of in tune.load(H200.with_name("tune_22.json")).points if of.digest == KERNEL.digest}
 
 
 def fastest(of: tune.Tuned) -> str:
@@ -162,9 +165,8 @@ def in_turns() -> Table:
         for name, more in (("one", False), ("more", True))
         for gains in [[us / other for tiles, _, us, other in turns() if (tiles > 1) == more]]
     ]
-    heads = "tiles of a cluster", "timed both ways", "quicker in turns", "speed gained, geometric mean (least to most)"
     return Table(
-        heads,
+        ("tiles of a cluster", "timed both ways", "quicker in turns", "speed gained, geometric mean (least to most)"),
         rows,
         "The same tile, cluster and division, as one team and as two in turns: finalists of the search, H200",
     )
@@ -203,6 +205,7 @@ def steps(size: Size) -> int:
     )
 
 
+@cache
 def unrelated() -> dict[Size, float]:
     """Return what share longer 22 alone takes with shares turned off, where it cuts no sum, so that no work changes."""
     return {size: lost for size, lost in lost_by(WHOLE).items() if not launched(size, ALONE).division.counts["shared"]}
@@ -220,7 +223,6 @@ def without(kernel: Kernel, size: Size) -> tuple[str, ...]:
 
 def early() -> Table:
     """Return the µs of 22 alone and without its early call, and by how much these are longer."""
-    beside = unrelated()
     return Table(
         ("M×N×K", "free SMs", "22 alone", "without early call", "longer by, µs", "longer", "with an unrelated edit"),
         [
@@ -228,7 +230,7 @@ def early() -> Table:
                 times_of(size) + f" ({called}.cu)" * (called != KERNEL.name),
                 ceilings.card().sms - launched(size, ALONE).blocks,
                 *without(OVERLAP, size),
-                f"{beside[size]:+.1%}" if size in beside else None,
+                f"{unrelated()[size]:+.1%}" if size in unrelated() else None,
             )
             for size in points(OVERLAP)
             for called in [launched(size).kernel.name]
@@ -277,9 +279,6 @@ def short_launches() -> dict[str, str]:
         of.kernel.parameters == called.kernel.parameters and of.division == called.division
         for of, called in ((launched(size, ALONE), launched(size)) for size in same)
     )
-    assert {(len(at.processes), at.samples) for of in (ALONE, OVERLAP, OWN_NUMBER) for at in points(of).values()} == {
-        (1, 5), (1, 6), (1, 7)
-    }  # fmt: skip
     return {
         "small": f"{1e3 * alone[small].ms:.1f} µs",
         "card": ceilings.card().name,
@@ -315,8 +314,7 @@ def cell(sizes: Iterable[Size], recording: str | Path = "any_shape") -> str:
 @cache
 def chosen(size: Size) -> Kernel:
     """Return the kernel that does a new product. Its place has no name, as no table has the size."""
-    place = Place(ceilings.card().architecture, ceilings.card().sms)
-    return KERNEL.resolve(imagined(*size, types=KERNEL.types), place).kernel
+    return KERNEL.resolve(imagined(*size, types=KERNEL.types), place()).kernel
 
 
 def doer(size: Size) -> str:
@@ -330,21 +328,18 @@ def doer(size: Size) -> str:
 
 def covered(size: Size) -> float:
     """Return how many times the elements of C the tiles of a new product have."""
-    M, N, _ = size
     of = chosen(size).parameters
     high, wide = of["BM"] * of.get("CLUSTER", 1), of["BN"]
-    return -(-M // high) * high * -(-N // wide) * wide / (M * N)
+    return -(-size[0] // high) * high * -(-size[1] // wide) * wide / (size[0] * size[1])
 
 
 def by_doer() -> Table:
     """Return 22's mean speed at new products by what does them, the most frequent first."""
     by = {size: doer(size) for size in points(recording=RANDOM)}
-    rows = [
-        (name, cell([size for size in by if by[size] == name], RANDOM))
-        for name, _ in Counter(by.values()).most_common()
-    ]
     return Table(
-        ("done by", "speed"), rows, "The new products: geometric mean in percent (in brackets: slower products)"
+        ("done by", "speed"),
+        [(name, cell([at for at in by if by[at] == name], RANDOM)) for name, _ in Counter(by.values()).most_common()],
+        "The new products: geometric mean in percent (in brackets: slower products)",
     )
 
 
@@ -426,8 +421,9 @@ def figures() -> dict[str, str]:
     large = [(covered(at), new[at].percent_of_searched) for at in new if kind(at) == KINDS[0]]
     wasted, tight = [percent for of, percent in large if of > 1.25], [percent for of, percent in large if of < 1.1]
     assert geometric_mean(wasted) < 80 < 95 < geometric_mean(tight) and not new.keys() & {*found, *LAYERS}
-    assert kind(least) == KINDS[0] and chosen(least).parameters["BM"] == 192
-    assert "tile number 406" in new[least].searched.algorithm  # 128 × 144, says cublasLt.h
+    assert (kind(least), chosen(least).parameters["BM"]) == (KINDS[0], 192) and (
+        "tile number 406" in new[least].searched.algorithm  # 128 × 144, says cublasLt.h
+    )
     return {
         **{
             name: f"{1e3 * ms:.1f} µs"
