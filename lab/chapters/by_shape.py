@@ -17,7 +17,7 @@ from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
 from ..draw import Figure, lines
-from ..experiments import anatomy, profiles, sustained, tune
+from ..experiments import anatomy, profiles, tune
 from ..experiments.ceilings import card
 from ..model.resources import resources
 from ..model.sass import SassInstruction, hot_loop, operands, sass
@@ -296,7 +296,7 @@ def squares() -> Figure:
 def loop_figures() -> dict[str, str]:
     """Return the figures in the sentences of the page on 13's loop, after checking what they say."""
     kernels, points = zip(*undone().values(), strict=True)
-    costs, none, lasting = [at.ms / points[0].ms - 1 for at in points], points[0].processes[0].own, sustained.of(RUNG)
+    costs, none = [at.ms / points[0].ms - 1 for at in points], points[0].processes[0].own
     (barrier, *behind), (late, *one), (first, *two), (same, *_) = [
         [[int(n) for n in re.findall(r"after +(\d+)|used (\d+)", row) for n in n if n] for row in behind_barrier(of)]
         for of in (*kernels[:3], kernels[5])
@@ -333,12 +333,9 @@ def loop_figures() -> dict[str, str]:
     return {
         "least": f"{min(none.ms):.3f}",
         "most": f"{max(none.ms):.3f} ms",
-        "lasting": f"{lasting.ms:.3f} ms",
-        "lasting mhz": f"{lasting.sm_mhz:,} MHz",
         "twelve": f"{twelve - 1:.1%}",
         "barrier": str(barrier[0]),
         "reads": f"{befores[0]} to {befores[-1]}",
-        "rest": str(1024 - befores[0]),
         "uses": f"{min(uses)} to {max(uses)}",
         "issued": str(2 * min(uses)),
         "gap": str(befores[0] - barrier[0]),
