@@ -17,7 +17,7 @@ from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
 from ..draw import Figure, lines
-from ..experiments import anatomy, sustained, tune
+from ..experiments import anatomy, profiles, tune
 from ..experiments.ceilings import card
 from ..model.resources import resources
 from ..model.sass import SassInstruction, hot_loop, operands, sass
@@ -26,6 +26,7 @@ from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
 from ..variants import find_variant
 from .by_size import SIZES
+from .register_banks import dispatched, measured, reads
 
 RUNG = find("13_autotuned")
 TILES = ("128×256", "64×128/2", "32×64/4", "16×32/4")
@@ -48,7 +49,7 @@ UNDONE = {
     "1 to 4 undone, and 12's three buffers and 16 × 8 sums": ("all four as in 12", {"STAGES": 3, "TM": 16, "TN": 8}),
     "three buffers, so copies two steps ahead": ("", {"STAGES": 3}),
     "a thread's sums 16 × 8, not 8 × 16": ("", {"TM": 16, "TN": 8}),
-    "an if for each copy in the source, not one for all six": ("copies turned off one by one", {}),
+    "no if round the six copies: a predicate in each": ("copies turned off one by one", {}),
     "tiles of C row by row, as in 12": ("tiles row by row", {}),
 }
 """Variants of 13 by what is edited in them: their labels and parameters."""
@@ -78,11 +79,6 @@ def hard(M: int, N: int, K: int) -> bool:
     return min(M, N) >= 256 and K < 512 and N % 4 > 0 and M * N * K >= 3e8
 
 
-def settings() -> list[tuple[int, ...]]:
-    """Return the settings that the search tried, by their numbers."""
-    return list(map(tuple, tune.load().settings["settings"]))
-
-
 @lru_cache
 def found() -> dict[Size, tune.Tuned]:
     """Return what the search found, by size."""
@@ -101,8 +97,8 @@ def raced() -> dict[Size, Point]:
 
 def tried(size: Size) -> dict[str, float]:
     """Return the µs of each tile in the search, with the fastest of its settings and divisions that were tried."""
-    of = settings()
-    return {tune.tile_of(of[number]): us for number, *_, us in reversed(found()[size].tried)}
+    of = tune.load().settings["settings"]
+    return {tune.tile_of(tuple(of[number])): us for number, *_, us in reversed(found()[size].tried)}
 
 
 def timed(n: int, tile: str) -> float | None:
@@ -112,8 +108,7 @@ def timed(n: int, tile: str) -> float | None:
 
 def fastest(n: int, tile: str) -> float | None:
     """Return the least µs that the search timed of a tile at M = N = K = n, carefully or else briefly."""
-    careful = timed(n, tile)
-    return 1e3 * careful if careful else tried((n, n, n)).get(tile)
+    return 1e3 * careful if (careful := timed(n, tile)) else tried((n, n, n)).get(tile)
 
 
 def share(size: Size, searches: str) -> float:
@@ -203,41 +198,76 @@ def ranges() -> Table:
     )
 
 
-def behind_barrier(kernel: Kernel | str, reads: int = 6) -> list[str]:
+def behind_barrier(kernel: Kernel | str, most: int = 6) -> list[str]:
     """Return the hot loop's barrier and the reads behind it, with the FFMAs before each and until its first use."""
     loop = hot_loop(sass(kernel))
     at = next(at for at, of in enumerate(loop) if "BAR.SYNC" in of.text)
-    rows = [
-        f"after {len(operands(loop[:n])):4} FFMAs  {loop[n].text:27}  first used {until(loop[n:] + loop[:n])} later"
+    return [
+        f"after {len(operands(loop[:n])):4} FFMAs  {loop[n].text:27}"
+        + (f"  first used {until(loop[n:] + loop[:n])} later" if n != at else "")
         for n in (*range(at, len(loop)), *range(at))
-        if loop[n].opcode == "LDS.128"
-    ]
-    return [f"after {len(operands(loop[:at])):4} FFMAs  {loop[at].text}", *rows[:reads]]
+        if n == at or loop[n].opcode == "LDS.128"
+    ][: 1 + most]
 
 
 def until(loop: list[SassInstruction]) -> int:
     """Return the FFMAs between a read, which a loop begins with, and the first use of one of its four words."""
-    first = int(loop[0].text.split(" R")[1].split(",")[0])
-    return next(n for n, of in enumerate(operands(loop)) if {*of.sources} & {*range(first, first + 4)})
+    words = {int(loop[0].text.split(" R")[1].split(",")[0]) + n for n in range(4)}
+    return next(n for n, of in enumerate(operands(loop)) if words & {*of.sources})
 
 
 @lru_cache
 def undone() -> dict[str, tuple[Kernel, Point]]:
     """Return these variants with their times at 4096."""
-    variants = {name: find_variant("13", label, **more) for name, (label, more) in UNDONE.items()}
-    return {name: (of, recorded(of, [4096], "variants").points[0]) for name, of in variants.items()}
+    return {
+        name: (of, recorded(of, [4096], "variants").points[0])
+        for name, (label, more) in UNDONE.items()
+        for of in [find_variant("13", label, **more)]
+    }
 
 
 def loops() -> Table:
     """Return the times of these variants."""
-    times = {name: at.ms for name, (_, at) in undone().items()}
-    first = next(iter(times.values()))
+    times = [at.ms for _, at in undone().values()]
     return Table(
         ("edit of 13", "ms", "longer"),
-        [(name, f"{ms:.3f}", f"{round(ms / first - 1, 3) + 0.0:+.1%}") for name, ms in times.items()],
+        [
+            (name, f"{ms:.3f}", f"{ms / times[0] - 1:+.1%}" if ms > 1.002 * times[0] else "within noise" if n else None)
+            for n, (name, ms) in enumerate(zip(UNDONE, times, strict=True))
+        ],
         f"M = N = K = 4096, {card().name} at 1,980 MHz",
         "Medians of 15 samples of one process. K has no remainder; the code is ready for one. "
         "Only the edit to 16 × 8 sums alone spills registers, 4 bytes.",
+    )
+
+
+def counted() -> list[dict[str, int | float]]:
+    """Return the counters of 12 and 13 at 4096, their FFMAs' cycles alone, and the dispatch stalls that these cause."""
+    of = {find("12"): profiles.measured(find("12")), RUNG: anatomy.of(RUNG, (4096,) * 3).main.counts}
+    return [
+        counts | {"millions": counts["all"] / 1e6, "alone": cycles, "banks": dispatched(counts, cycles)}
+        for kernel, counts in of.items()
+        for cycles in [measured("", kernel)]
+    ]
+
+
+def beside_12() -> Table:
+    """Return what was measured of the loops of 12 and 13."""
+    return Table(
+        ("", "12", "13"),
+        [
+            (head, *(f"{of[name]:{form}}" for of in counted()))
+            for head, name, form in (
+                ("instructions, millions", "millions", ",.0f"),
+                ("cycles from a warp's instruction to its next", profiles.BETWEEN, ".2f"),
+                ("of these, dispatch", profiles.DISPATCH, ".2f"),
+                ("of these, fixed latency", "state: fixed latency", ".2f"),
+                ("of these, waits for shared memory", profiles.SHARED, ".2f"),
+                ("of these, waits for L2 or DRAM", profiles.L2, ".2f"),
+                ("cycles of an FFMA, all of them alone", "alone", ".2f"),
+            )
+        ],
+        f"M = N = K = 4096, {card().name}",
     )
 
 
@@ -266,13 +296,22 @@ def squares() -> Figure:
 def loop_figures() -> dict[str, str]:
     """Return the figures in the sentences of the page on 13's loop, after checking what they say."""
     kernels, points = zip(*undone().values(), strict=True)
-    costs, lasting = [at.ms / points[0].ms - 1 for at in points], sustained.of(RUNG)
-    none, twelve = points[0].processes[0].own, before()[(4096,) * 3].ms
-    (barrier, *reads), (late, *one), (first, *two) = [
+    costs, none = [at.ms / points[0].ms - 1 for at in points], points[0].processes[0].own
+    (barrier, *behind), (late, *one), (first, *two), (same, *_) = [
         [[int(n) for n in re.findall(r"after +(\d+)|used (\d+)", row) for n in n if n] for row in behind_barrier(of)]
-        for of in kernels[:3]
+        for of in (*kernels[:3], kernels[5])
     ]
-    befores, uses = zip(*reads, strict=True)
+    (befores, uses), (old, new), twelve = zip(*behind, strict=True), counted(), before()[(4096,) * 3].ms / points[0].ms
+    codes, crowded = zip(
+        *(
+            (
+                sorted(at.opcode for at in hot_loop(sass(of))),
+                sum(len(read) > 1 == len({register % 2 for register in read}) for read in reads(of)),
+            )
+            for of in kernels
+        ),
+        strict=True,
+    )
     assert (
         {mhz for at in points for each in at.processes for mhz in each.own.sm_mhz} == {1980}
         and {(at.times, at.samples) for at in points} == {(1, 15)}
@@ -280,23 +319,35 @@ def loop_figures() -> dict[str, str]:
         and max(abs(costs[8]), abs(costs[11])) < 0.002 < 0.02 < min(*costs[1:8], *costs[9:11])
         and costs[6] < sum(costs[of] for of in (1, 2, 3, 5))
         and len(operands(hot_loop(sass(RUNG)))) == 1024
-        and all(barrier[0] < before < 1024 <= before + use for before, use in reads)
+        and all(barrier[0] < before < 1024 <= before + use for before, use in behind)
         and late[0] > 800 > first[0] == 0 == max(of[0][0] for of in (one, two))
-        and [[use for _, use in of].count(0) for of in (one, two)] == [2, 2]
-        and 0.04 < points[7].ms / twelve - 1 < 0.08
+        and [sum(before == 0 for before, _ in one), [use for _, use in one].count(0)] == [5, 2]
+        and same == barrier
+        and codes[0] == codes[1] == codes[2] == codes[5]
+        and codes[0].count("BRA") == codes[10].count("BRA") == 1
+        and 0.04 < costs[7] - (twelve - 1) < 0.08
+        and abs(old["all"] * old[profiles.BETWEEN] / new["all"] / new[profiles.BETWEEN] / twelve - 1) < 0.002
+        and new["banks"] < new[profiles.DISPATCH] / 3 < 0.9 * old[profiles.DISPATCH] < old["banks"]
+        and chosen((4096,) * 3).whole > 0
     )
     return {
         "least": f"{min(none.ms):.3f}",
         "most": f"{max(none.ms):.3f} ms",
-        "lasting": f"{lasting.ms:.3f} ms",
-        "lasting mhz": f"{lasting.sm_mhz:,} MHz",
-        "twelve": f"{twelve / points[0].ms - 1:.1%}",
+        "twelve": f"{twelve - 1:.1%}",
         "barrier": str(barrier[0]),
         "reads": f"{befores[0]} to {befores[-1]}",
-        "rest": str(1024 - befores[0]),
         "uses": f"{min(uses)} to {max(uses)}",
+        "issued": str(2 * min(uses)),
         "gap": str(befores[0] - barrier[0]),
         "end": str(1024 - befores[-1]),
+        "instructions": f"{len(codes[0]):,}",
+        "crowded": str(crowded[0]),
+        "crowded in order": str(crowded[5]),
+        "more": f"{old['all'] / new['all'] - 1:.1%}",
+        "slower": f"{old[profiles.BETWEEN] / new[profiles.BETWEEN] - 1:.1%}",
+        "banks before": f"{old['banks']:.2f}",
+        "banks": f"{new['banks']:.2f}",
+        "nvrtc": "NVRTC " + recorded(RUNG, [4096], "variants").provenance["nvrtc"],
     }
 
 
