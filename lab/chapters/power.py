@@ -261,7 +261,6 @@ def figures() -> dict[str, str]:
         "medians": f"{100 * np.divide(*[sustained.of(who, SIZE).ms for who in BOTH[::-1]]):.1f}%",
         "parted": f"{np.ptp(parts(4096, 'burst', 'zeros')):.1f}",
         "own": f"{100 * min(own):.1f} to {100 * max(own):.1f}%",
-        "own 20": f"{100 * own[0]:.1f}%",
         "error": f"{max(own) / min(own) - 1:.0%}",
         "zeros clock": f"{still[0, 1, 0]:,.0f} MHz",
         "zeros watts": f"{span(still[0, 2], '.0f')} W",
