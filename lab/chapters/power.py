@@ -166,7 +166,7 @@ def course() -> Figure:
     """Draw what was seen in the course of the runs alone of 20 and of cuBLAS, and 20's share, in four `BANDS`."""
     limit, seconds = recording().provenance["power_limit_watts"], recording().settings["lasting_s"]
     title = f"Alone on random numbers, M = N = K = {SIZE}"
-    chart = Chart(title, (0, seconds), (-len(BANDS), 0), across="seconds", size=(WIDTH, 560))
+    chart = Chart(title, (0, seconds), (-len(BANDS), 0), across="seconds", size=(WIDTH, 540), top=40)
     chart.ticks(range(int(seconds) + 1), ())
     places = [np.linspace(-1 - band, -0.25 - band, len(ticks)) for band, (_, ticks) in enumerate(BANDS)]
     chart.axes.yaxis.set_ticks(np.concatenate(places), [f"{tick:g}" for _, ticks in BANDS for tick in ticks])
@@ -177,7 +177,7 @@ def course() -> Figure:
         for of, colour in zip(BOTH, (BLUE, ORANGE), strict=True)
     ]
     for band, points, colour in [*lines, (3, by_time(), INK)]:
-        chart.write(chart.left, chart.at(0, -0.15 - band)[1], BANDS[band][0])
+        chart.write(chart.left, chart.at(0, -0.15 - band)[1], BANDS[band][0] * (colour != ORANGE))  # once a band
         chart.line([(at, np.interp(of, BANDS[band][1], places[band])) for at, of in points.tolist()], colour, wide=1.2)
     return chart.finish(
         f"{title}: ms of a launch, clock, watts, and 20's share. Within a quarter of a second, times rise from 1.4, "
