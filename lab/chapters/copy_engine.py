@@ -12,7 +12,7 @@ from ..records.timings import Point, load, recorded
 RUNG, SIZES = find("18_wgmma"), (2048, 3072, 4096, 8192)
 TWICE = ("hopper", "hopper_again")
 """Two recordings of one plan: the same code, measured twice."""
-STUDENT = {6: 2.447, 11: 2.201, 12: 2.179}
+STUDENT = {6: 2.447, 12: 2.179}
 """By degrees of freedom, how many standard deviations one in twenty differences exceeds, by Student's t."""
 CHUNK, BOX, DOWN = 16, 64, 3  # bytes; elements in a row of a box, and its pixels; pixels from row to row
 

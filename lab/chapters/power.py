@@ -23,26 +23,30 @@ from . import copy_engine, persistent
 KERNEL, SIZES, SIZE = find("20"), (8192, 4096), 8192
 """The kernel that the page looks at, at which M = N = K, and at which closely."""
 BOTH = (KERNEL, cublas.gemm_ex)
-NAMES = {"burst": "burst", "in turns": "in turns", "lasting": "alone"}
-"""Protocols, as the page calls them."""
+INPUTS = {"zeros": "zeros", "random": "normal"}
+"""Kinds of A and B, as the page calls them."""
 PLACES = {
     8192: {"20, first": KERNEL, "its code, sixth": HOPPER_WIDTHS[1], "19, tenth": find("19")},
     4096: {"20, first": KERNEL, "its code, fourth": persistent.STEPS[2], "19, tenth": find("19")},
 }
 """By M = N = K: the kernels that the page compares, by their place in a process. 20 has 224 columns, or 256."""
 BANDS = (
-    ("ms of a launch (blue: 20, orange: cuBLAS)", (1.4, 1.6, 1.8, 2, 2.2, 2.4)),
-    ("W, by NVML", (100, 400, 700, 1000)),
+    ("ms of a launch (blue: 20, orange: cuBLAS)", (1.4, 1.9, 2.4)),
+    ("MHz, by NVML", (800, 1200, 1600, 2000)),
+    ("W, by NVML (dashed: the limit)", (100, 400, 700, 1000)),
+    ("20's share of cuBLAS's speed in %, means of 0.25 s", (90, 94, 98, 102)),
 )
 """The bands of the picture, from top to bottom, and the ticks of each: every value seen lies within them."""
 
 
 def both(size: int, protocol: str, inputs: str = "normal") -> np.ndarray:
     """Return milliseconds of `KERNEL` and of cuBLAS: medians, of a run alone the mean of its second half."""
-    if protocol == "lasting":
-        return settled(size, inputs)[0]
-    return np.array(
-        [sustained.of(KERNEL, size, inputs, protocol).ms, sustained.cublas_ms(KERNEL, size, inputs, protocol)]
+    return (
+        settled(size, inputs)[0]
+        if protocol == "lasting"
+        else np.array(
+            [sustained.of(KERNEL, size, inputs, protocol).ms, sustained.cublas_ms(KERNEL, size, inputs, protocol)]
+        )
     )
 
 
@@ -63,9 +67,8 @@ def share(size: int, protocol: str, inputs: str = "normal") -> float:
 def parts(size: int, protocol: str, inputs: str = "normal") -> np.ndarray:
     """Return the shares in % of the single bursts, or of the quarters of the second half of the runs alone."""
     middle, half, count = (np.mean, 1, 4) if protocol == "lasting" else (np.median, 0, sustained.BURSTS)
-    runs = [np.array(sustained.of(who, size, inputs, protocol).samples.ms) for who in BOTH]
-    ours, theirs = ([middle(part) for part in np.array_split(of[half * len(of) // 2 :], count)] for of in runs)
-    return 100 * np.divide(theirs, ours)
+    runs = [np.array(sustained.of(who, size, inputs, protocol).samples.ms) for who in reversed(BOTH)]
+    return 100 * np.divide(*([middle(of) for of in np.array_split(run[half * len(run) // 2 :], count)] for run in runs))
 
 
 def processes(who: Kernel, size: int, name: str) -> list[float]:
@@ -94,35 +97,42 @@ def protocols_table() -> Table:
         ("inputs, M = N = K", "burst", "in turns", "alone"),
         [
             (
-                f"{inputs}, {size}",
+                f"{name}, {size}",
                 ", ".join(f"{of:.1f}" for of in parts(size, "burst", inputs)),
                 span(turns(size)) if inputs == "normal" else f"{share(size, 'in turns', inputs):.1f}",
                 f"{share(size, 'lasting', inputs):.1f} ({span(parts(size, 'lasting', inputs))})",
             )
-            for inputs, size in product(("zeros", "normal"), SIZES)
+            for (name, inputs), size in product(INPUTS.items(), SIZES)
         ],
         f"20's share of cuBLAS's speed in %, FP16, {card().name}",
-        "Burst: two, the first soon after another kernel's run alone. In turns on normal, that is random, "
-        "numbers: the range of 13. Alone: one run, and the quarters of its second half.",
+        "Burst: two, the first soon after another kernel's run alone. In turns on random numbers: the range of this "
+        "recording's share and twelve of the last table, which have 11 samples and other warm-ups. Alone: one run, and "
+        "the quarters of its second half.",
     )
 
 
 def alone_table() -> Table:
-    """Return MHz, watts and joules of a launch of 20 and of cuBLAS alone, by inputs and size."""
+    """Return MHz, cycles, watts and joules of a launch of 20 and of cuBLAS alone, by inputs and size."""
     return Table(
-        ("inputs, M = N = K", "MHz, 20", "MHz, cuBLAS", "W, 20", "W, cuBLAS", "J, 20", "J, cuBLAS"),
+        ("inputs, M = N = K", "MHz", "million cycles", "W", "J"),
         [
             (
-                f"{inputs}, {size}",
-                *(f"{of:,.1f}" for of in settled(size, inputs)[1]),
-                *watts,
-                *(f"{sustained.of(who, size, inputs).joules:.4f}" for who in BOTH),
+                f"{name}, {size}",
+                *(
+                    persistent.both(of, how, "")
+                    for of, how in (
+                        (clock, ",.1f"),
+                        (ms * clock / 1000, ".3f"),
+                        (watts, ".0f"),
+                        ([sustained.of(who, size, inputs).joules for who in BOTH], ".4f"),
+                    )
+                ),
             )
-            for inputs, size in product(("zeros", "normal"), SIZES)
-            for watts in [(f"{of:.0f}" for of in settled(size, inputs)[2])]
+            for (name, inputs), size in product(INPUTS.items(), SIZES)
+            for ms, clock, watts in [settled(size, inputs)]
         ],
-        f"Alone, means of each run's second half, by NVML, {card().name}",
-        "J: energy of a launch, by the card's counter.",
+        f"20 and cuBLAS alone, means of each run's second half, {card().name}",
+        "MHz and W: by NVML. Cycles: mean ms · mean MHz. J: energy of a launch, by the card's counter.",
     )
 
 
@@ -136,35 +146,44 @@ def processes_table() -> Table:
             for name, found in zip(PLACES[size], by_process(size), strict=True)
         ],
         f"Share of cuBLAS in turns, in %, by process, {card().name}",
-        "Of each size, the first two rows, and one share of a seventh process, are the 13 shares in turns above. These "
-        "rows have 11 samples of each kernel, and other warm-ups.",
     )
 
 
 def seen(who: Kernel | cublas.Gemm, size: int = SIZE) -> np.ndarray:
-    """Return seconds, ms and watts of each sample of a run alone on random numbers."""
+    """Return seconds, ms, MHz and watts of each sample of a run alone on random numbers."""
     of = sustained.of(who, size).samples
-    return np.stack((recording().settings["lasting_s"] * np.cumsum(of.ms) / np.sum(of.ms), of.ms, of.watts), 1)
+    return np.stack((np.cumsum(of.ms) / np.sum(of.ms) * recording().settings["lasting_s"], *dataclasses.astuple(of)), 1)
+
+
+def by_time() -> np.ndarray:
+    """Return the middle of each quarter of a second of the runs alone, and 20's share of cuBLAS's speed in % in it."""
+    ends = np.arange(0.25, recording().settings["lasting_s"] + 0.25, 0.25)
+    ms = ([np.mean(of[np.ceil(4 * of[:, 0]) == 4 * end, 1]) for end in ends] for of in map(seen, reversed(BOTH)))
+    return np.stack((ends - 0.125, 100 * np.divide(*ms)), 1)
 
 
 def course() -> Figure:
-    """Draw ms of a launch and watts in the course of the runs alone, of 20 and of cuBLAS, in two `BANDS`."""
+    """Draw what was seen in the course of the runs alone of 20 and of cuBLAS, and 20's share, in four `BANDS`."""
     limit, seconds = recording().provenance["power_limit_watts"], recording().settings["lasting_s"]
     title = f"Alone on random numbers, M = N = K = {SIZE}"
-    chart = Chart(title, (0, seconds), (-2, 0), across="seconds", size=(WIDTH, 400))
+    chart = Chart(title, (0, seconds), (-len(BANDS), 0), across="seconds", size=(WIDTH, 540), top=40)
     chart.ticks(range(int(seconds) + 1), ())
-    places = [np.linspace(-1 - band, -0.2 - band, len(ticks)) for band, (_, ticks) in enumerate(BANDS)]
+    places = [np.linspace(-1 - band, -0.25 - band, len(ticks)) for band, (_, ticks) in enumerate(BANDS)]
     chart.axes.yaxis.set_ticks(np.concatenate(places), [f"{tick:g}" for _, ticks in BANDS for tick in ticks])
-    chart.line([(second, np.interp(limit, BANDS[1][1], places[1])) for second in (0, seconds)], INK, (4, 3), 1)
-    for band, (name, ticks) in enumerate(BANDS):
-        chart.write(chart.left, chart.at(0, -0.12 - band)[1], name)
-        for of, colour in zip(BOTH, (BLUE, ORANGE), strict=True):
-            line = [(run[0], np.interp(run[1 + band], ticks, places[band])) for run in seen(of).tolist()]
-            chart.line(line, colour, wide=1.2)
+    chart.line([(second, np.interp(limit, BANDS[2][1], places[2])) for second in (0, seconds)], INK, (4, 3), 1)
+    lines = [
+        (band, seen(of)[:, (0, 1 + band)], colour)
+        for band in range(3)
+        for of, colour in zip(BOTH, (BLUE, ORANGE), strict=True)
+    ]
+    for band, points, colour in [*lines, (3, by_time(), INK)]:
+        chart.write(chart.left, chart.at(0, -0.15 - band)[1], BANDS[band][0] * (colour != ORANGE))  # once a band
+        chart.line([(at, np.interp(of, BANDS[band][1], places[band])) for at, of in points.tolist()], colour, wide=1.2)
     return chart.finish(
-        f"{title}: ms of a launch, and watts. Within a quarter of a second, times rise from 1.4 to about 1.7, and stay "
-        f"there until 0.8 seconds. Meanwhile the power is above the limit, a dashed line at {limit}. Then power falls "
-        "far, and times rise above 2. Smaller swings follow, about one a second."
+        f"{title}: ms of a launch, clock, watts, and 20's share. Within a quarter of a second, times rise from 1.4, "
+        f"overshoot a little, and settle near 1.7 until 0.8 seconds. Meanwhile the power is above the limit, {limit}. "
+        "Then clock and power fall far, and times rise above 2. Smaller swings follow, about one a second. The share "
+        "swings too, between 91 and 101%."
     )
 
 
@@ -180,60 +199,44 @@ def figures() -> dict[str, str]:
         [run[(run[:, 0] > begin) & (run[:, 0] < end)] for run in runs]
         for begin, end in ((0, 0.03), (0.25, 0.8), (0.8, 4))
     )
-    still, alone = ({size: settled(size, inputs) for size in SIZES} for inputs in ("zeros", "normal"))
-    equal, clock, found = (
-        {size: of(size) for size in SIZES}
-        for of in (
-            lambda size: share(size, "lasting", "zeros"),
-            lambda size: float(np.divide(*alone[size][1])),
-            lambda size: np.round(by_process(size), 1),  # as the table shows them
-        )
-    )
-    leads = {  # in points, of one process: by the places of the two, and by size
-        (ahead, behind, size): of[ahead] - of[behind]
-        for (ahead, behind), (size, of) in product(((0, 2), (1, 2), (0, 1)), found.items())
-    }
+    still, alone = (np.array([settled(size, inputs) for size in SIZES]) for inputs in INPUTS.values())
+    equal, measured = (np.array([share(size, "lasting", inputs) for size in SIZES]) for inputs in INPUTS.values())
+    clock, fewer = alone[:, 1, 0] / alone[:, 1, 1], 1 - np.prod(alone[:, :2], 1) / np.prod(still[:, :2], 1)
+    leads, same = zip(*((of[:2] - of[2], of[0] - of[1]) for of in map(by_process, SIZES)), strict=True)
     overshoot, idle = (
         [watts for who in whose for watts in sustained.of(who, SIZE, protocol=protocol).samples.watts]
         for whose, protocol in ((BOTH[:1], "in turns"), (BOTH, "burst"))
     )
-    counted = {size: clocks.of(KERNEL, size) for size in SIZES}
-    moves, beside = copy_engine.moves(SIZE), [processes(who, 4096, "others") for who in (KERNEL, find("19"))]
-    others = np.delete(moves, np.argmax(abs(moves - np.mean(moves))))
+    counted = [clocks.of(find(f"{who}"), 4096, inputs) for who in range(14, 22) for inputs in INPUTS.values()]
+    own = [of.own_mhz / of.nvml_mhz for of in (clocks.of(KERNEL, SIZE), *counted)]
     assert (
         max(share(size, "burst") for size in SIZES) < 98.5 < 100.9 < turns(SIZE).min()
         and share(SIZE, "lasting") < 99.5
         and all(
-            limit < of[:, 2].min() and of[:, 1].min() > 1.1 * begin[:, 1].max()
+            limit < of[:, 3].min() and of[:, 1].min() > 1.1 * begin[:, 1].max()
             for of, begin in zip(over, start, strict=True)
         )
-        and all(of[:, 2].min() < 0.8 * limit and of[:, 1].max() > 2 for of in after)
+        and all(of[:, 3].min() < 0.8 * limit and of[:, 1].max() > 2 and of[:, 2].min() < 1250 for of in after)
         and min(overshoot) > limit
         and np.median(idle) < 0.2 * limit
-        and max(clock.values()) < 0.985
-        and all(0.98 * limit < watts.min() <= watts.max() < limit for _, _, watts in alone.values())
+        and clock.max() < 0.985
+        and 0.98 * limit < alone[:, 2].min() <= alone[:, 2].max() < limit
         and all(
             ours > theirs
-            for inputs, size in product(("zeros", "normal"), SIZES)
+            for inputs, size in product(INPUTS.values(), SIZES)
             for ours, theirs in [(sustained.of(who, size, inputs).joules for who in BOTH)]
         )
-        and all(mhz[0] == mhz[1] < 0.9 * card().boost_mhz for _, mhz, _ in still.values())
-        and all(1.05 * watts[1] < watts[0] < 0.65 * limit for _, _, watts in still.values())
-        and all(
-            set(of.reasons[len(of.reasons) // 2 :]) == {4}  # the software power cap
-            for of in (sustained.of(who, size, "zeros") for who, size in product(BOTH, SIZES))
-        )
-        and all(abs(equal[size] * clock[size] - share(size, "lasting")) < 1.5 for size in SIZES)
-        and max(abs(turns(size) - equal[size]).max() for size in SIZES) < 1.5
-        and share(SIZE, "burst", "zeros") < equal[SIZE] - 3
+        and (still[:, 1, 0] == still[:, 1, 1]).all()
+        and still[:, 1].max() < 0.9 * card().boost_mhz
+        and still[0, 2].max() < 0.65 * limit
+        and (abs(measured - equal * clock) < (100 * (max(own) / min(own) - 1), np.ptp(parts(4096, "lasting")))).all()
+        and abs(100 * np.subtract(*fewer[0]) - measured[0] + equal[0] * clock[0]) < 0.1
+        and max(abs(turns(size) - of).max() for size, of in zip(SIZES, equal, strict=True)) < 1.5
+        and share(SIZE, "burst", "zeros") < equal[0] - 3
         and both(SIZE, "burst", "zeros")[0] < 0.9 * both(SIZE, "lasting", "zeros")[0]
         and persistent.chosen(8192) == 224 == PLACES[8192]["its code, sixth"].parameters["BN"]
         and persistent.chosen(4096) == 256 == PLACES[4096]["its code, fourth"].parameters["BN"]
-        and all(leads[row, 2, size].min() > 3 * abs(leads[0, 1, size]).max() for row in (0, 1) for size in SIZES)
-        and np.subtract(*beside).min() > 2.5
-        and all(1.09 < of.nvml_mhz / of.own_mhz < 1.11 for of in counted.values())
-        and abs(clocks.of(find("13"), SIZE).nvml_mhz / clocks.of(find("13"), SIZE).own_mhz - 1) < 0.005
-        and (np.divide(*persistent.shares((KERNEL, find("19")), [SIZE])[:, 0]) > 1 + copy_engine.chance(SIZE)).all()
+        and all(lead.min() > 3 * abs(of).max() for lead, of in zip(leads, same, strict=True))
         and {len(sustained.of(KERNEL, size, protocol="in turns").samples.ms) for size in SIZES} == {15}
     )
     return {
@@ -242,41 +245,40 @@ def figures() -> dict[str, str]:
         "boost": f"{card().boost_mhz:,} MHz",
         "rest": f"{settings['rest']:g} s",
         "seconds": f"{settings['lasting_s']:g} s",
-        "reads": f"{settings['lasting_s'] / np.mean([np.count_nonzero(np.diff(run[:, 2])) for run in runs]):.1f} s",
+        "reads": f"{settings['lasting_s'] / np.mean([np.count_nonzero(np.diff(run[:, 3])) for run in runs]):.1f} s",
         "start": f"{max(of[:, 1].max() for of in start):.2f} ms",
         "peak": f"{max(of[:, 1].max() for of in after):.1f} ms",
-        "over": f"{span(np.concatenate(over)[:, 2], '.0f')} W",
+        "over": f"{span(np.concatenate(over)[:, 3], '.0f')} W",
+        "by time": f"{span(by_time()[:, 1])}%",
         "burst ms": f"about {settings['chunks'] * 2 * both(SIZE, 'burst')[0]:.0f} ms",
         "sample": f"{2 * both(SIZE, 'in turns')[0]:.1f} ms",
         "turns watts": f"{span(overshoot, '.0f')} W",
         "idle": f"{np.median(idle):.0f} W",
-        **{f"20 {way}": f"{both(SIZE, way)[0]:.2f} ms" for way in NAMES},
+        **{f"20 {way}": f"{both(SIZE, way)[0]:.2f} ms" for way in sustained.PROTOCOLS},
         "burst": f"{share(SIZE, 'burst'):.1f}%",
         "turns": f"{span(turns(SIZE))}%",
         "alone": f"{share(SIZE, 'lasting'):.1f}%",
+        "medians": f"{100 * np.divide(*[sustained.of(who, SIZE).ms for who in BOTH[::-1]]):.1f}%",
         "parted": f"{np.ptp(parts(4096, 'burst', 'zeros')):.1f}",
-        "zeros clock": f"{still[SIZE][1][0]:,.0f} MHz",
-        "normal clock": f"{1 - clock[SIZE]:.1%}",
+        "own": f"{100 * min(own):.1f} to {100 * max(own):.1f}%",
+        "error": f"{max(own) / min(own) - 1:.0%}",
+        "zeros clock": f"{still[0, 1, 0]:,.0f} MHz",
+        "zeros watts": f"{span(still[0, 2], '.0f')} W",
+        "normal clock": f"{1 - clock[0]:.1%}",
         "zeros burst": f"{share(SIZE, 'burst', 'zeros'):.1f}%",
         "zeros ms": f"{both(SIZE, 'burst', 'zeros')[0]:.2f} ms instead of {both(SIZE, 'lasting', 'zeros')[0]:.2f}",
         **{
-            f"product {size}": f"{equal[size]:.2f}% · {own:,.1f} / {theirs:,.1f} = {equal[size] * own / theirs:.1f}%"
-            for size in SIZES
-            for own, theirs in [alone[size][1]]
+            f"product {size}": f"{of:.2f}% · {ours:,.1f} / {theirs:,.1f} = {of * ours / theirs:.1f}%"
+            for size, of, (_, (ours, theirs), _) in zip(SIZES, equal, alone, strict=True)
         },
-        **{f"off {size}": f"{abs(equal[size] * clock[size] - share(size, 'lasting')):.1f}" for size in SIZES},
-        **{f"measured {size}": f"{share(size, 'lasting'):.1f}%" for size in SIZES},
-        **{f"equal {size}": f"{equal[size]:.1f}%" for size in SIZES},
-        **{"{} {} {}".format(*of): span(points).replace("-", "−") for of, points in leads.items()},
-        "lead": persistent.change(KERNEL, find("19"), SIZE).replace(",", " and"),
-        "beside": span(np.subtract(*np.round(beside, 1))),
-        **{f"own {size}": f"{of.own_mhz:,} MHz instead of {of.nvml_mhz:,}" for size, of in counted.items()},
-        **{
-            f"energy {size}": f"{100 * np.divide(*[sustained.of(who, size).joules for who in BOTH][::-1]):.1f}%"
-            for size in SIZES
-        },
-        "drop": f"{equal[SIZE] - share(SIZE, 'lasting'):.1f}",
-        "high": f"{max(run[:, 2].max() for run in runs):.0f} W",
-        "without": f"{copy_engine.STUDENT[11] * np.std(others, ddof=1):.1%}",
-        "one": f"{np.max(np.square(moves - np.mean(moves))) / np.var(moves) / len(moves):.0%}",
+        "predicted": f"{equal[0] * (1 - clock[0]):.1f}",
+        "drop": f"{equal[0] - measured[0]:.1f}",
+        **{f"measured {size}": f"{of:.1f}%" for size, of in zip(SIZES, measured, strict=True)},
+        **{f"equal {size}": f"{of:.1f}%" for size, of in zip(SIZES, equal, strict=True)},
+        **{f"fewer {who}": f"{of:.1%}" for who, of in zip(("20", "cuBLAS"), fewer[0], strict=True)},
+        **{f"lead {size}": span(of) for size, of in zip(SIZES, leads, strict=True)},
+        **{f"same {size}": span(of).replace("-", "−") for size, of in zip(SIZES, same, strict=True)},
+        "beside": span(np.subtract(*(processes(who, 4096, "others") for who in (KERNEL, find("19"))))),
+        "deviations": f"{copy_engine.STUDENT[12]:.2f}",
+        **{f"noise {size}": f"{copy_engine.chance(size):.1%}" for size in SIZES},
     }

@@ -32,7 +32,7 @@ def test_on_zeros_both_have_one_clock_and_20_takes_more_power():
 
 def test_the_picture_holds_all_that_was_seen():
     for who in power.BOTH:
-        for seen, (_, ticks) in zip(power.seen(who).T[1:], power.BANDS, strict=True):
+        for seen, (_, ticks) in zip((*power.seen(who).T[1:], power.by_time()[:, 1]), power.BANDS, strict=True):
             assert ticks[0] <= seen.min() and seen.max() <= ticks[-1] and np.ptp(np.diff(ticks)) < 1e-9
     drawn = power.course()._repr_html_()
     assert "seconds" in drawn and "nan" not in drawn
@@ -50,7 +50,20 @@ def test_means_of_the_clocks_explain_the_shares_alone_to_about_a_point():
     figures = power.figures()
     assert figures["product 8192"] == "103.53% · 1,350.6 / 1,430.5 = 97.7%" and figures["measured 8192"] == "99.0%"
     assert figures["product 4096"] == "100.32% · 1,426.2 / 1,451.8 = 98.6%" and figures["measured 4096"] == "98.4%"
-    assert power.alone_table().rows[2] == ("normal, 8192", "1,350.6", "1,430.5", "693", "693", "1.2185", "1.1909")
+    assert (figures["predicted"], figures["drop"], figures["fewer 20"], figures["fewer cuBLAS"]) == (
+        "5.8",
+        "4.5",
+        "2.1%",
+        "0.8%",
+    )
+    row = ("random, 8192", "1,350.6 and 1,430.5", "2.354 and 2.469", "693 and 693", "1.2185 and 1.1909")
+    assert power.alone_table().rows[2] == row
+
+
+def test_shares_by_time_are_of_means_over_quarters_of_a_second():
+    ms = [of[(of[:, 0] > 0.75) & (of[:, 0] <= 1), 1].mean() for of in map(power.seen, power.BOTH)]
+    found = power.by_time()
+    assert found[3].tolist() == [0.875, 100 * ms[1] / ms[0]] and found.shape == (16, 2)
 
 
 @pytest.mark.parametrize(("size", "places"), [(8192, [0, 5, 9]), (4096, [0, 3, 9])])
@@ -70,6 +83,6 @@ def test_shares_are_by_recording_and_by_process():
     of = copy_engine.timed(find("19"), 8192, "hopper").processes[1]
     assert found.shape == (3, 2, 3) and np.isclose(found[2, 0, 1], 100 * np.median(np.divide(of.cublas.ms, of.own.ms)))
     assert found[:2].min() > found[2].max()
-    assert power.figures()["0 1 8192"] == "−0.5 to 0.5"
+    assert [power.figures()[name] for name in ("same 8192", "lead 8192")] == ["−0.5 to 0.5", "1.7 to 3.9"]
     rows = power.processes_table().rows
     assert rows[2][2:] == ("100.7, 100.6, 100.7", "100.6, 99.4, 100.2") and len(rows) == 6
