@@ -2,9 +2,10 @@
 
 Four warps multiply 64 × 16 by 16 × N, or 64 × 8 by 8 × N of TF32. Each warp holds 16 rows of A and of the sums in its
 lanes' registers, with the layout of ``mma.m16n8k16`` or ``mma.m16n8k8`` repeated for each eight columns. So each warp
-can be computed on its own. A comes from registers or, like B, from shared memory, where a descriptor gives its layout:
-swizzled by 128 bytes, in atoms of eight rows of 128 bytes, with rows along K (K-major) or, for types of 16 bits, across
-it (MN-major). `tensor.accumulated` adds the products.
+can be computed on its own. Sums are of float32, or for factors of float16 of float16, two in a register. A comes from
+registers or, like B, from shared memory, where a descriptor gives its layout: swizzled by 128 bytes, in atoms of eight
+rows of 128 bytes, with rows along K (K-major) or, for types of 16 bits, across it (MN-major). `tensor.accumulated` adds
+the products.
 
 Accesses to shared memory are checked as accesses of the whole warp. They are not counted: the tensor cores make them.
 
@@ -34,7 +35,7 @@ ROWS = 16  # of A, per warp
 ATOM = 8  # rows of 128 bytes, and chunks in each
 CHUNK = 16  # bytes: a row of a product's operand has two
 
-MULTIPLY = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(16(?!\.f32\.t)|8(?=\.f32\.t))\.(f32)\.(\w+)\.\4")
+MULTIPLY = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(16(?!\.f32\.t)|8(?=\.f32\.t))\.(f\d\d)\.(\w+)\.\4")
 FENCE, COMMIT, WAIT = (f"wgmma.{name}.sync.aligned" for name in ("fence", "commit_group", "wait_group"))
 
 
@@ -103,7 +104,8 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Ki
     )
     adds = reader(add, "pred", instruction)
     descriptors = [reader(operand, "b64", instruction) for operand in (*(() if in_registers else (a,)), b)]
-    sums = [register.name for register in registers(d, columns // 2, instruction)]
+    size = kind.sums.itemsize
+    sums = [register.name for register in registers(d, columns * size // 8, instruction)]
     fragment = [register.name for register in registers(a, 4, instruction)] if in_registers else []
     line, depth = instruction.line, kind.depth
 
@@ -144,13 +146,14 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Ki
         held = batch.accumulators.hold(sums, batch.registers.values, who, line)
         rows, places = PLACES["c"]
         before = np.empty((ROWS, len(heads), columns // 8, 8), np.float32)
-        elements = held.table[:, who].view(np.float32).reshape(columns // 8, 4, len(heads), WARP)
-        before[rows, :, :, places] = elements.transpose(3, 1, 2, 0)
+        elements = held.table.take(who, axis=1).view(kind.sums).reshape(columns // 8, size, len(heads), WARP, 4 // size)
+        before[rows, :, :, places] = elements.transpose(3, 1, 4, 2, 0).reshape(WARP, 4, len(heads), -1)
         before[:, ~keep] = 0
         before = before.reshape(ROWS, len(heads), columns)
         result = accumulated(Factors.of(left[..., None]), Factors.of(right[:, None]), before)
-        spread = result.reshape(ROWS, len(heads), columns // 8, 8)[rows, :, :, places].transpose(3, 1, 2, 0)
-        held.table[:, who] = spread.reshape(-1, len(who)).view(np.uint32)
+        spread = result.reshape(ROWS, len(heads), columns // 8, 8)[rows, :, :, places].astype(kind.sums)
+        spread = spread.reshape(WARP, size, 4 // size, len(heads), -1).transpose(4, 1, 3, 0, 2)
+        held.table[:, who] = np.ascontiguousarray(spread.reshape(len(sums), -1)).view(np.uint32)
         first = batch.threads.spread(descriptors[0](batch, lanes), lanes)
         batch.tracer.event(line, "multiply", lanes, (first & np.uint64(0x3FFF)) << np.uint64(4))
 

@@ -25,21 +25,21 @@ __device__ unsigned long long describe(const void* tile, unsigned leading, unsig
 """
 
 
-def multiply(columns, registers=False, majors=(0, 1), kind="f16"):
+def multiply(columns, registers=False, majors=(0, 1), kind="f16", sums="f32"):
     """Return a function of CUDA that adds a product of 64 × 16 and 16 × columns."""
-    count = columns // 2
+    count, held, letter = (columns // 2, "float", "f") if sums == "f32" else (columns // 4, "unsigned", "r")
     d = ", ".join(f"%{i}" for i in range(count))
     a = f"{{%{count}, %{count + 1}, %{count + 2}, %{count + 3}}}" if registers else f"%{count}"
     b = count + (4 if registers else 1)
-    outputs = ", ".join(f'"+f"(d[{i}])' for i in range(count))
+    outputs = ", ".join(f'"+{letter}"(d[{i}])' for i in range(count))
     inputs = ", ".join(f'"r"(a[{i}])' for i in range(4)) if registers else '"l"(a)'
     transposed = ", ".join(map(str, majors[registers:]))
     return f"""
-__device__ void multiply(float (&d)[{count}], {"unsigned (&a)[4]" if registers else "unsigned long long a"},
+__device__ void multiply({held} (&d)[{count}], {"unsigned (&a)[4]" if registers else "unsigned long long a"},
                          unsigned long long b, bool add = true)
 {{
     asm volatile("{{ .reg .pred %%add; setp.ne.b32 %%add, %{b + 1}, 0; "  // multiply
-                 "wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{kind}.{kind} "
+                 "wgmma.mma_async.sync.aligned.m64n{columns}k16.{sums}.{kind}.{kind} "
                  "{{{d}}}, {a}, %{b}, %%add, 1, 1, {transposed}; }}"
                  : {outputs} : {inputs}, "l"(b), "r"(int(add)));
 }}
@@ -133,6 +133,46 @@ def test_bf16():
     exact = [(matrix.astype(np.uint32) << 16).view(np.float32) for matrix in cut]
     got, _ = run(STEPS.format(a=A[0], b=B[1], more=""), *cut, multiply(64, kind="bf16"))
     assert np.array_equal(got, product(*exact))
+
+
+IN_FP16 = """
+    for (int i = 0; i < N / 4; ++i)
+        asm("{ .reg .b16 %%low, %%high; mov.b32 {%%low, %%high}, %2; cvt.f32.f16 %0, %%low; cvt.f32.f16 %1, %%high; }"
+            : "=f"(d[2 * i]), "=f"(d[2 * i + 1]) : "r"(h[i]));
+"""
+
+
+@pytest.mark.parametrize("columns", [64, 128])
+@pytest.mark.parametrize("in_registers", [False, True])
+def test_sums_in_fp16(in_registers, columns):
+    """Each product of depth 16 is rounded to float16, and columns 2j and 2j + 1 of a row are one register."""
+    left, right = operands(columns)
+    before = np.random.default_rng(7).standard_normal((64, columns)).astype(np.float16)
+    bits = ", ".join(map(str, before.view(np.uint16).ravel()))
+    row = "t / 32 * 16 + t % 32 / 4 + i % 2 * 8"
+    body = f"""
+    static __device__ const unsigned short before[] = {{{bits}}};
+    unsigned h[N / 4] = {{}};
+    for (int i = 0; i < N / 4; ++i)
+        for (int j = 1; j >= 0; --j) h[i] = h[i] << 16 | before[({row}) * N + i / 2 * 8 + t % 4 * 2 + j];
+    """
+    steps = STEPS.format(a="f[k]" if in_registers else A[0], b=B[1], more="").replace("multiply(d,", "multiply(h,")
+    got, machine = run(
+        FRAGMENT * in_registers + body + steps + IN_FP16, left, right, multiply(columns, in_registers, sums="f16")
+    )
+    sums = before
+    for k in range(0, 64, 16):
+        wide = multiply_accumulate(left[None, :, k : k + 16], right[None, k : k + 16], sums[None].astype(np.float32))
+        sums = wide[0].astype(np.float16)
+    assert np.array_equal(got, sums.astype(np.float32))
+    assert sum(count.flops for count in machine.counts().values()) == 2 * 64 * columns * 64
+
+
+def test_sums_in_fp16_of_other_factors():
+    """PTX has none of BF16, and NVRTC knows."""
+    body = "unsigned h[N / 4] = {};" + STEPS.format(a=A[0], b=B[1], more="").replace("multiply(d,", "multiply(h,")
+    with pytest.raises((UnsupportedInstruction, ptxsim.CompileError)):
+        run(body + IN_FP16, *operands(64), multiply(64, kind="bf16", sums="f16"))
 
 
 FRAGMENT = """
