@@ -83,7 +83,9 @@ def pairs() -> Table:
         (least, *_, most), (fastest, *_, slowest) = (sorted(timed(kernel).medians) for kernel in pair)
         over = f"{least / slowest - 1:+.1%} to {most / fastest - 1:+.1%}"
         rows.append((name, *(f"{timed(kernel).tflops:.1f}" for kernel in pair), f"{gain(*pair):+.0%}", over))
-    return Table(("pair", "without", "with", "gain", "over three processes"), rows, f"{load(H200).made}: TFLOP/s, 3168 rows")
+    return Table(
+        ("pair", "without", "with", "gain", "over three processes"), rows, f"{load(H200).made}: TFLOP/s, 3168 rows"
+    )
 
 
 def spent(kernel: Kernel) -> tuple[float, ...]:
@@ -146,7 +148,9 @@ def figures() -> dict[str, str]:
     assert orders[2].startswith("llllf") and orders[3].startswith("l" * 20 + "f")
     # Blocks on an SM, registers and spills.
     assert [blocks(step) for step in STEPS] == [4, 3, 3, 4, 4, 4, 4, 4, 3] and resources(STEPS[8]).registers == 141
-    assert [blocks(kernel) for kernel in (ONE, TWO, TWO_SHARED, ONLY_A, WIDE, WIDE_FREE, WIDE_SHARED)] == [4, 4, 4, 4, 4, 3, 3]
+    assert {*map(blocks, (ONE, TWO, TWO_SHARED, ONLY_A, WIDE))} == {4} and {*map(blocks, (WIDE_FREE, WIDE_SHARED))} == {
+        3
+    }
     assert not any(resources(of).spill_store_bytes for of in (*STEPS, *(of for pair in PAIRS.values() for of in pair)))
     # Speeds, in whole waves unless the size is given.
     slow, *quick = recorded(BASE, [SQUARE], str(cards.folder("h200") / "others.json")).points[0].medians
