@@ -83,9 +83,8 @@ def pairs() -> Table:
         (least, *_, most), (fastest, *_, slowest) = (sorted(timed(kernel).medians) for kernel in pair)
         over = f"{least / slowest - 1:+.1%} to {most / fastest - 1:+.1%}"
         rows.append((name, *(f"{timed(kernel).tflops:.1f}" for kernel in pair), f"{gain(*pair):+.0%}", over))
-    return Table(
-        ("pair", "without", "with", "gain", "over three processes"), rows, f"{load(H200).made}: TFLOP/s, 3168 rows"
-    )
+    columns = ("pair", "without", "with", "gain", "over three processes")
+    return Table(columns, rows, f"{load(H200).made}: TFLOP/s, 3168 rows")
 
 
 def spent(kernel: Kernel) -> tuple[float, ...]:
@@ -102,8 +101,8 @@ def profile() -> Table:
     names = ("milliseconds", "waiting for loads from global memory", "waiting for tiles", "everything else")
     rows = [(name, *map("{:.2f}".format, part)) for name, part in zip(names, parts, strict=True)]
     counts = (round(counted(kernel, SQUARE, PROFILES)["all"] / 1e6) for kernel in PROFILED)
-    rows.append(("instructions of all warps, millions", *counts))
-    return Table(("at 4096", "no tiles", "A alone", "A and B", "no tiles, two k"), rows, "", f"{made(PROFILES)}.")
+    columns = ("at 4096", "no tiles", "A alone", "A and B", "no tiles, two k")
+    return Table(columns, [*rows, ("instructions of all warps, millions", *counts)], "", f"{made(PROFILES)}.")
 
 
 def steps() -> Table:
@@ -148,9 +147,8 @@ def figures() -> dict[str, str]:
     assert orders[2].startswith("llllf") and orders[3].startswith("l" * 20 + "f")
     # Blocks on an SM, registers and spills.
     assert [blocks(step) for step in STEPS] == [4, 3, 3, 4, 4, 4, 4, 4, 3] and resources(STEPS[8]).registers == 141
-    assert {*map(blocks, (ONE, TWO, TWO_SHARED, ONLY_A, WIDE))} == {4} and {*map(blocks, (WIDE_FREE, WIDE_SHARED))} == {
-        3
-    }
+    assert {blocks(kernel) for kernel in (ONE, TWO, TWO_SHARED, ONLY_A, PLAIN, WIDE)} == {4}
+    assert blocks(WIDE_FREE) == blocks(WIDE_SHARED) == 3
     assert not any(resources(of).spill_store_bytes for of in (*STEPS, *(of for pair in PAIRS.values() for of in pair)))
     # Speeds, in whole waves unless the size is given.
     slow, *quick = recorded(BASE, [SQUARE], str(cards.folder("h200") / "others.json")).points[0].medians
@@ -159,15 +157,10 @@ def figures() -> dict[str, str]:
     shared = [gain(*pair) for pair in PAIRS.values()]
     assert max(shared) == shared[0] and min(shared) == shared[2] and abs(shared[-1]) < slow / max(quick) - 1
     assert [at for at, each in enumerate(gains, 1) if max(map(abs, each)) < 0.03] == [2, 6, 7]
-    assert max(quick) / min(quick) < 1.001 and resources(SHALLOW).shared_bytes == resources(STEPS[2]).shared_bytes
     assert gain(STEPS[2], SHALLOW) < -0.15 < 0.05 < gain(WIDE, WIDE_FREE) and gain(WIDE, WIDE_FREE, SQUARE) < -0.03
-    fastest = (WIDE_FREE, STEPS[7])  # without shared memory and with it
+    fastest = PAIRS["the fastest of each kind"]
     assert all(timed(of).ms >= timed(fastest[of.parameters["SHARED"]]).ms for of in (*STEPS, *STEPS_TESTED))
-    assert (
-        ladder > 95
-        and points[0].tflops > points[1].tflops
-        and points[0].percent_of_cublas > points[1].percent_of_cublas + 4
-    )
+    assert ladder > 95 and points[0].percent_of_cublas > points[1].percent_of_cublas + 4
     return {
         "taken": f"{filled:.0f}",
         "held": f"{66 - filled:.0f}",
