@@ -481,8 +481,10 @@ def test_sums_in_fp16_on_tensor_cores(write, capsys):
     assert [of.roundoff for of in types] == [2.0**-13, 2.0**-23]
     plain, said = STYLES["in half, C too"]
     by_macro = '#define HMMA(D) asm("mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {%0, %0}, ..." : "+r"(D))\n'
-    types = [kernel_from(write(text + plain), said).types for text in ("", by_macro, f"// {by_macro}")]
-    assert [of.roundoff for of in types] == [2.0**-23, 2.0**-13, 2.0**-23]
+    of_group = '#define GMMA(D) asm("wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16 ..." : "+r"(D))\n'
+    texts = ("", by_macro, f"// {by_macro}", of_group, of_group.replace(".f16", ".f32", 1))
+    types = [kernel_from(write(text + plain), said).types for text in texts]
+    assert [of.roundoff for of in types] == [2.0**-23, 2.0**-13, 2.0**-23, 2.0**-13, 2.0**-23]
 
 
 @pytest.mark.parametrize("style", STYLES)
