@@ -657,8 +657,7 @@ def _print(options: argparse.Namespace, data: Any, *parts: Any) -> None:
     A part is a line, or what has a form for terminals, in colour: a table or a source.
     """
     if options.json:
-        encoded = msgspec.json.encode(data, enc_hook=np.generic.item)
-        print(msgspec.json.format(encoded, indent=1).decode())
+        print(msgspec.json.format(msgspec.json.encode(data, enc_hook=np.generic.item), indent=1).decode())
         return
     _write(*parts)
 

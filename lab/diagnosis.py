@@ -57,6 +57,10 @@ def diagnosis(kernel: Kernel, failed: CheckResult, launched: bool = False) -> li
             f"The kernel shuffles, and a block has {kernel.threads} of the {WARP} threads of a warp. For warps, say",
             f"// launch: grid = M * N, block = {WARP}, or how else it is launched.",
         ]
+    boundless = not (failed.fault or failed.K or math.isfinite(failed.alpha))
+    said += [
+        "Where K = 0, C is to be βC whatever α is. Even a sum of 0 is NaN, times an α that is not finite."
+    ] * boundless
     if failed.special and "atomicAdd" in kernel.path.read_text(encoding="utf-8"):
         said.append("In global memory, atomicAdd takes numbers below 1.2e-38 for zeros. The special values have some.")
     if failed.fault or not (M and N and K) or failed.special:

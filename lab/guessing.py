@@ -123,9 +123,12 @@ def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tupl
 def _launched(reading: Reading) -> list[Kernel]:
     """Return the kernel with each launch to try, by rows before by columns.
 
-    Those that only the source's own names make come first, and then those with the fewest threads.
+    Those with the block that the source counts with, and then those that only its own names make, come first, of
+    these those with the fewest threads.
     """
     found = {}
+    sides = dict(re.findall(rf"(?:{BLOCK})\s*\.\s*([xy])\s*\*\s*(\w+)\s*\+\s*(?:{THREAD})\s*\.\s*\1\b", reading.code))
+    plain = f"({sides.get('x')}, {sides.get('y')})"  # where each thread has an element
     for (grid, block), layout in itertools.product(_ways(reading), ("row-major", "column-major")):
         try:
             kernel = written(reading, {"grid": grid, "block": block, "layout": layout} | reading.said)
@@ -133,7 +136,7 @@ def _launched(reading: Reading) -> list[Kernel]:
                 family, of = kernel.family, kernel.parameters
                 grids = [family.grid(of, *size) for size in (_size(kernel), (1000, 3000, 2000))]
                 same = *grids, family.block(of), family.rule.column_major
-                foreign = bool(re.search(r"\b\d", grid + block))
+                foreign = bool(re.search(r"\b\d", grid + block)) - 2 * (block == plain)
                 found.setdefault(same, (foreign, math.prod(grids[0]) * kernel.threads, kernel))
         except ArgumentError:  # no whole number
             continue
@@ -176,17 +179,17 @@ def _ways(reading: Reading) -> Iterator[tuple[str, str]]:
     numbers = {**reading.names, **{name: of for name, of in reading.values.items() if isinstance(of, int)}}
     used = {*re.findall(r"\w+", body)} - {one.name for one in reading.signature.arguments}
     named = [name for name in numbers if name in used and numbers[name] not in (0, 1)]
-    sides = [*named, *map(str, USUAL)]
-    tall, wide, rows, columns = (next((name for name in names if re.fullmatch(of, name, re.I)), "") for of in TILE)
     high, deep = (bool(re.search(rf"\b(?:{of})\s*\.\s*y\b", body)) for of in (THREAD, BLOCK))
+    strides = re.findall(rf"(?:{BLOCK})\s*\.\s*[xy]\s*\*\s*(\d+)\b", body)
+    sides = list(dict.fromkeys((*named, *(strides if high else ()), *map(str, USUAL))))
+    tall, wide, rows, columns = (next((name for name in names if re.fullmatch(of, name, re.I)), "") for of in TILE)
+    lines = [f"{x} * {y}" for x, y in itertools.combinations_with_replacement(sides, 2)] + [*sides, *FLAT]
+    blocks = [f"({x}, {y})" for x, y in itertools.product(sides, repeat=2)] if high else lines
     if tall and wide:
         across, down = f"{wide} / {columns or rows}" if columns or rows else wide, f"{tall} / {rows}" if rows else tall
         flat = [f"{tall} * {wide}" + f" / {by}" * bool(by) for by in (f"({rows} * {columns})" * bool(columns), rows)]
-        blocks = [f"({across}, {down})", f"({wide}, {down})", f"({wide}, {tall})"] if high else flat
-    elif high:
-        blocks = [f"({x}, {y})" for x, y in itertools.product(sides, repeat=2)]
-    else:
-        blocks = [f"{x} * {y}" for x, y in itertools.combinations_with_replacement(sides, 2)] + [*sides, *FLAT]
+        mine = [f"({across}, {down})", f"({wide}, {down})", f"({wide}, {tall})"] if high else flat
+        blocks = mine + (blocks if high else [*FLAT])
     bounds, by_name = reading.signature.bounds, r".*threads(?:_?per_?block)?"
     counted = [bounds] if bounds else [name for name in named if re.fullmatch(by_name, name, re.I)]
     blocks = [reading.said.get("block", of) for of in (blocks if high else counted or blocks)]
@@ -205,8 +208,7 @@ def _ways(reading: Reading) -> Iterator[tuple[str, str]]:
         if not deep:
             yield from ((f"cdiv({of}, {block})", block) for of in ("M * N", "M * N * 32", "M", "N"))
     if deep and not (high or (tall and wide)):  # threads along one side of C, blocks along the other one
-        written_out = re.findall(rf"(?:{BLOCK})\s*\.\s*[xy]\s*\*\s*(\d+)\b", body)
-        for block in dict.fromkeys(reading.said.get("block", of) for of in written_out or (*named, *FLAT)):
+        for block in dict.fromkeys(reading.said.get("block", of) for of in strides or (*named, *FLAT)):
             across, down = f"cdiv(N, {block})", f"cdiv(M, {block})"
             yield from ((grid, block) for grid in (f"({across}, M)", f"(M, {across})", f"({down}, N)", f"(N, {down})"))
 

@@ -23,7 +23,8 @@ _CHANGES = re.compile(
 )
 _DECLARES = re.compile(r"\s*(?:for\s*\(\s*)?(?!return\b|else\b)(?:[\w:]+(?:<[^<>]*>)?[\s*&]+)+\w+\s*(?:[=({,]|\Z)")
 _STRUCT = re.compile(r"\bstruct\s*(\w*)\s*\{([^{}]*)\}\s*(\w*)\s*;")
-_MEMBER = re.compile(r"\s*([\w\s:]+?)(\s*\*\s*|\s+)(\w+(?:\s*,\s*\w+)*)\s*")
+_MEMBERS = re.compile(r"\s*([\w\s:]+?)((?:\s*\*\s*|\s+)\w+(?:\s*,\s*\*?\s*\w+)*)\s*")
+"""Members of one type."""
 _HOLDS = dict.fromkeys(("height", "rows", "nrows", "numrows", "h"), 1)
 _HOLDS |= dict.fromkeys(("width", "cols", "columns", "ncols", "numcols", "w", "stride", "pitch", "ld"), 2)
 _MADE_OF = (("A_", "M_", "K_"), ("B_", "K_", "N_"), ("C_", "M_", "N_"))
@@ -60,39 +61,47 @@ def read(text: str) -> str:
 
 
 def unpacked(text: str) -> str:
-    """Return a source whose kernel takes a struct for each matrix as one that takes pointers and sizes instead.
+    """Return a source whose kernel takes structs as one that takes their members instead.
 
-    It makes the structs of these, as the Matrix of the CUDA C++ Programming Guide: a pointer to the elements, and rows
-    and columns of whichever names. All lines stay where they are.
+    A struct holds numbers and pointers, as of sizes or of all arguments; or there is one for each matrix, as the Matrix
+    of the CUDA C++ Programming Guide: a pointer to the elements, and rows and columns of whichever names. The kernel
+    makes the structs of these. All lines stay where they are.
     """
     code = blanked(text)
-    for before, members, after in _STRUCT.findall(code):
-        found = [_MEMBER.fullmatch(member) for member in members.split(";") if member.strip()]
-        held = {
-            name: 0 if "*" in of[2] else _HOLDS.get(name.replace("_", "").lower())
-            for of in found
-            if of
-            for name in re.split(r"\s*,\s*", of[3])
-        }
-        if not all(found) or None in held.values() or list(held.values()).count(0) != 1:
-            continue
-        kernel = next(
-            (of for of in signatures(text) if [one.type for one in of.arguments] == [after or before] * 3), None
-        )
-        if kernel:
-            names = [one.name for one in kernel.arguments]
-            names = sorted(names) if {*map(str.upper, names)} == {"A", "B", "C"} else names
-            made = [
-                f"{after or before} {name}; " + " ".join(f"{name}.{member} = {of[at]};" for member, at in held.items())
-                for name, of in zip(names, _MADE_OF, strict=True)
-            ]
+    for before, inside, after in _STRUCT.findall(code):
+        struct, members = after or before, _members(inside)
+        kinds = [0 if "*" in kind else _HOLDS.get(name.replace("_", "").lower()) for name, kind in members.items()]
+        for kernel in signatures(text):
+            names = [one.name for one in kernel.arguments if one.type == struct]
             opens = re.compile(rf"\b{kernel.name}\s*\(").search(code, kernel.start).end()
             closes = closing(code, opens - 1) - 1
+            if members and len(names) == 1:
+                made = {names[0]: [f"{member}_" for member in members]}
+                alone = ", ".join(f"{kind} {member}_" for member, kind in members.items())
+                taken = re.sub(
+                    rf"(?:\b(?:const|struct|__grid_constant__)\s+)*\b{struct}\b[^,]*", alone, code[opens:closes]
+                )
+            elif len(names) == len(kernel.arguments) == 3 and None not in kinds and kinds.count(0) == 1:
+                names = sorted(names) if {*map(str.upper, names)} == {"A", "B", "C"} else names
+                made = {name: [of[kind] for kind in kinds] for name, of in zip(names, _MADE_OF, strict=True)}
+                element = next(kind for kind in members.values() if "*" in kind)
+                taken = f"{element} A_, {element} B_, {element} C_, int M_, int N_, int K_"
+            else:
+                continue
+            makes = "".join(
+                f" {struct} {name};" + "".join(f" {name}.{a} = {b};" for a, b in zip(members, of, strict=True))
+                for name, of in made.items()
+            )
             brace, lines = code.index("{", closes) + 1, "\n" * code.count("\n", opens, closes)
-            element = next(of[1] for of in found if "*" in of[2])
-            taken = f"{element}* A_, {element}* B_, {element}* C_, int M_, int N_, int K_"
-            return f"{text[:opens]}{taken}{lines}{text[closes:brace]} {' '.join(made)}{text[brace:]}"
+            return unpacked(f"{text[:opens]}{' '.join(taken.split())}{lines}{text[closes:brace]}{makes}{text[brace:]}")
     return text
+
+
+def _members(inside: str) -> dict[str, str]:
+    """Return the types of a struct's members by name, if they are numbers and pointers, and else nothing."""
+    found = [_MEMBERS.fullmatch(declared) for declared in inside.split(";") if declared.strip()]
+    named = [(of[1], name) for of in filter(None, found) for name in of[2].split(",")]
+    return {name.strip("* \n\t"): kind + "*" * ("*" in name) for kind, name in named} if all(found) else {}
 
 
 def launches(text: str, kernel: str) -> list[tuple[HostLaunch, int]]:
@@ -109,9 +118,8 @@ def launches(text: str, kernel: str) -> list[tuple[HostLaunch, int]]:
         for launch in cuda_source.launches(alone, kernel):
             names = {name: of for name, of in launch.names.items() if name not in changed}
             names = {name: _whole(of, names) for name, of in names.items()}
-            grid, block, shared = (_whole(of, names) for of in (launch.grid, launch.block, launch.shared))
-            launch = launch._replace(grid=grid, block=block, shared=shared, names=names)
-            found.append((launch, code[: match.start()].count("\n") + 1))
+            whole = {key: _whole(getattr(launch, key), names) for key in ("grid", "block", "shared")}
+            found.append((launch._replace(**whole, names=names), code[: match.start()].count("\n") + 1))
     return found
 
 

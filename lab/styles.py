@@ -55,13 +55,16 @@ SIZES = ("M", "N", "K")
 AS_IT_IS = "which cannot be checked as it is"
 BLOCK, THREAD = r"blockIdx|group_index\s*\(\s*\)", r"threadIdx|thread_index\s*\(\s*\)"
 """The names that CUDA C++ and cooperative groups have for the place of a block and of a thread."""
+_MEANT_SO = re.compile(r"(?://|/\*)[ \t*]*\w+[ \t]*:?[^\n]*\b(?:grid\s*=[^\n]*\bblock|block\s*=[^\n]*\bgrid)\s*=")
+"""A comment that may be meant to say a launch."""
+_KEYS = ("grid", "block", "arguments", "shared", "layout", "transposed", "sizes", "multiples", "rules", "kernel")
+_NEXT_KEY = rf"(?=[ \t]*(?:{'|'.join(_KEYS)})[ \t]*=)"
 _HEADER = re.compile(
-    r"//[ \t]*launch[ \t]*:(.*(?:\n[ \t]*//(?![ \t]*launch[ \t]*:).*)*)|/\*[\s*]*launch[ \t]*:((?:[^*]|\*(?!/))*)\*/",
+    rf"//[ \t]*launch[ \t]*:((?:.*(?:[-,(+*/=][ \t]*\n[ \t]*//(?![ \t]*launch[ \t]*:)|\n[ \t]*//{_NEXT_KEY}))*.*)"
+    r"|/\*[\s*]*launch[ \t]*:((?:[^*]|\*(?!/))*)\*/",
     re.IGNORECASE,
 )
-_MEANT_SO = re.compile(r"(?://|/\*)[ \t*]*\w+[ \t]*:?[^\n]*\b(?:grid\s*=[^\n]*\bblock|block\s*=[^\n]*\bgrid)\s*=")
-"""A comment that says a launch, and one that may be meant to."""
-_KEYS = ("grid", "block", "arguments", "shared", "layout", "transposed", "sizes", "multiples", "rules", "kernel")
+"""A comment that says a launch; the next line is part of it after a comma or an operator, or if a key begins it."""
 _MEANT = {name.lower(): name for name in ROLES} | {
     name: role
     for role, names in {
@@ -73,6 +76,26 @@ _MEANT = {name.lower(): name for name in ROLES} | {
 }
 _FACTORS = {"alpha": "alpha", "beta": "beta", "a": "alpha", "b": "beta"}
 """The role of a pointer or whole number by its name, in small letters and without underscores, and of other numbers."""
+
+_OF_VECTORS = {
+    vector: element
+    for element, vectors in {
+        "float": "float2 float4",
+        "double": "double2",
+        "half": "half2 __half2",
+        "__nv_bfloat16": "__nv_bfloat162 nv_bfloat162",
+    }.items()
+    for vector in vectors.split()
+}
+"""The types of the elements of vectors to which a kernel takes pointers."""
+_SUMS_IN_HALF = {
+    1: re.compile(
+        r"\b(?:__)?half2?\s+(\w+)\b[^;]*;.*\b\1\s*(?:\[[^;=]*\]\s*)*(?:\+=|=\s*__h(?:add|fma)2?\s*\([^;]*\b\1\b)",
+        re.DOTALL,
+    ),
+    4: re.compile(r"\baccumulator\s*,[^<>;]*\b(__)?half\s*>|\bmma\.[\w.]*(\.f16){4}\b|\bmma_async\.[\w.]*(\.f16){3}\b"),
+}
+"""How a source looks whose sums are of float16, by how many products are added to one rounding."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +142,13 @@ class Reading:
         result, element = (kinds[3], kinds[4].rstrip("*")) if len(kinds) >= 8 else ("", "")
         asked = [*["int"] * 3, result, f"{element}*", f"{element}*", result]
         written = kinds[7:8] in ([f"{result}*"], ["Result*"])
-        return kinds[:7] == asked and written and {"BM", "BN"} <= self.values.keys() and not self.said and not self.deep
+        return (
+            kinds[:7] == asked
+            and written
+            and {"BM", "BN"} <= self.values.keys()
+            and not self.deep
+            and self.said.keys() <= {"rules"}
+        )
 
     @property
     def deep(self) -> bool:
@@ -153,48 +182,48 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
     declared = [one.name for one in signature.template or ()]
     said = _said(path.name, headers.get(signature, ""), declared) | _said("launch", launch, declared)
     names, passed, by_host = constants(text), {}, {"grid", "block"} - said.keys()
-    listed = host_code.launches(text, signature.name)
-    host, lines = [launch for launch, _ in listed], [line for _, line in listed]
+    listed = sorted(host_code.launches(text, signature.name), key=lambda of: of[0].template.count("true"))
+    host, line = listed[0] if listed else (None, 0)
     taken, doubts = "", ()
     local = {name: value for name, value in assigned(signature.body).items() if name.isupper()}
     names = {name: value for name, value in local.items() if _is_number(value, local | names)} | names
     if host:
-        names |= {name: value for name, value in host[0].names.items() if name not in declared}
-        said = _of_host(host[0], signature) | said
-        known = host[0].names | names
-        instance = zip(signature.template or (), host[0].template, strict=False)
+        names |= {name: value for name, value in host.names.items() if name not in declared}
+        said = _of_host(host, signature) | said
         said = {
             one.name: of
-            for one, of in instance
-            if (of not in declared if one.type == "typename" else one.default or _is_number(of, known))
+            for one, of in zip(signature.template or (), host.template, strict=False)
+            if (of not in declared if one.type == "typename" else one.default or _is_number(of, host.names | names))
         } | said
-        called = [*zip(signature.arguments, host[0].arguments, strict=False)]
-        taken = f"line {lines[0]} of {path.name}" + f", the first of {len(lines)}," * (len(lines) > 1)
-        doubts = _doubts(lines[0], called)
+        called = [*zip(signature.arguments, host.arguments, strict=False)]
+        taken = f"line {line} of {path.name}" + f", one of {len(listed)}," * (len(listed) > 1)
+        doubts = _doubts(line, called)
         fixed = {name: value for name, value in names.items() if name.isupper()}
         passed = {one.name: str(evaluate(text, fixed)) for one, text in called if _is_number(text, fixed)}
         roles = (
             said["arguments"].split() if "arguments" in said else [_MEANT.get(_plain(one.name)) for one, _ in called]
         )
-        sizes = {text: role for (_, text), role in zip(called, roles, strict=False)}
-        renamed = {text: role for text, role in sizes.items() if role in SIZES and text.isidentifier()}
+        sizes = zip((text for _, text in called), roles, strict=False)
+        renamed = {text: role for text, role in sizes if role in SIZES and text.isidentifier()}
         said = {key: in_place(of, renamed) if key in by_host else of for key, of in said.items()}
         names = {name: in_place(of, renamed) for name, of in names.items()} | renamed
-    inside = (host[0].names if host else {}) | names
-    values = _values(path.name, signature, parameters, said, inside)
+    values = _values(path.name, signature, parameters, said, (host.names if host else {}) | names)
     said = {key: text for key, text in said.items() if key in _KEYS}
     names = {name: value for name, value in names.items() if name not in SIZES}  # those of one product in host code
     declared = [part for one in re.findall(r"\b__constant__\b([^;]*);", blanked(text)) for part in parts(one)]
     unset = [re.sub(r"\[.*", "", part).split()[-1] for part in declared if "=" not in part]
     if used := [name for name in unset if re.search(rf"\b{name}\b", signature.body)]:
-        why = "__constant__, and the file itself gives no value. Make it an argument of the kernel."
-        doubts = (*doubts, f"{', '.join(used)}: 0 here, as {why}")
-    pointers = [one for one in signature.arguments if one.type.endswith("*")]
+        doubts = (
+            *doubts,
+            f"{', '.join(used)}: 0 here, as __constant__, and the file itself gives no value. "
+            "Make it an argument of the kernel.",
+        )
+    pointers = _matrices(signature)
     written_to = "|".join(one.name for one in pointers if not one.constant) or "C"
     added = re.search(rf"\b({written_to})\s*\[[^;=]*\]\s*\+=|\batomicAdd\s*\([^;]*?\b({written_to})\b", signature.body)
     if added and "beta" not in {_FACTORS.get(_plain(one.name)) for one in signature.arguments if one not in pointers}:
-        why = "that must be zeros before each launch, as here."
-        doubts = (*doubts, f"It adds to what {added[1] or added[2]} holds: {why}")
+        holds = f"It adds to what {added[1] or added[2]} holds: that must be zeros before each launch, as here."
+        doubts = (*doubts, holds)
     for meant in _MEANT_SO.finditer(_HEADER.sub(spaces, text)):
         line = text[: meant.start()].count("\n") + 1
         doubts = (*doubts, f"The comment in line {line} is not read, as it does not begin with // launch:")
@@ -255,12 +284,13 @@ def written(reading: Reading, said: dict[str, str]) -> Kernel:
 
 def _kernel(reading: Reading, roles: Sequence[str], **fields: Any) -> Kernel:
     """Return the kernel of a file, with the types that its arguments tell."""
-    kinds = dict(zip(roles, (one.type.removesuffix("*") for one in reading.signature.arguments), strict=False))
+    kinds = dict(zip(roles, (one.type.removesuffix("*") for one in reading.signature.arguments), strict=True))
+    kinds = {role: _OF_VECTORS.get(kind, kind) for role, kind in kinds.items()}
     known = IN_CUDA | {of: named_in_cuda(reading.values["T"]) for of in [_typename(reading.signature)] if of}
     types = known.get(kinds["A"])
     if types in (FP16, BF16) and kinds["C"] == kinds["A"]:
-        half = re.search(r"\baccumulator\s*,[^<>;]*\b(__)?half\s*>|\bmma\.[\w.]*(\.f16){4}\b", reading.text)
-        types = HALF_SUMS if half and types == FP16 else sized(types, 16)
+        found = [many for many, sums in _SUMS_IN_HALF.items() if types == FP16 and sums.search(reading.text)]
+        types = HALF_SUMS[found[0]] if found else sized(types, 16)
     if types is None or kinds["B"] != kinds["A"] or known.get(kinds["C"], FP16).operand != types.result:
         got = "A of {A}, B of {B} and C of {C}".format(**kinds)
         needs = "all of float, double, half or __nv_bfloat16, or A and B of the last two and C of float"
@@ -313,6 +343,7 @@ def _headers(text: str, found: Sequence[Signature]) -> dict[Signature, str]:
 def _said(where: str, text: str, parameters: Sequence[str]) -> dict[str, str]:
     """Return what a text says of a launch, by key."""
     said = {}
+    text = re.sub(rf",?[ \t]*\n[ \t]*(?://|\*)?{_NEXT_KEY}", ", ", text)
     for part in parts(re.sub(r"\n[ \t]*(?://|\*)?", " ", text)):
         key, equals, value = (word.strip() for word in part.partition("="))
         if not (equals and value) or key not in (*_KEYS, *parameters):
@@ -390,6 +421,11 @@ def _typename(signature: Signature) -> str:
     return next((one.name for one in signature.template or () if one.type == "typename"), "")
 
 
+def _matrices(signature: Signature) -> list[Declared]:
+    """Return the pointers among a kernel's arguments, but for those to alpha and beta."""
+    return [one for one in signature.arguments if one.type.endswith("*") and _plain(one.name) not in ("alpha", "beta")]
+
+
 def _plain(name: str) -> str:
     """Return an argument's name in small letters, without underscores and what says that it is the GPU's."""
     return re.sub(r"_|^d_|_d$|^dev_|_dev$|^g_", "", name).lower()
@@ -402,9 +438,9 @@ def _roles(reading: Reading, said: str) -> tuple[tuple[str, ...], bool]:
     go by their names.
     """
     file, arguments, body = reading.path.name, reading.signature.arguments, reading.signature.body
-    pointers = [one for one in arguments if one.type.endswith("*")]
+    pointers = _matrices(reading.signature)
     for one in arguments:
-        if one not in pointers and one.type not in (*SCALARS, _typename(reading.signature)):
+        if one not in pointers and one.type.removesuffix("*") not in (*SCALARS, _typename(reading.signature)):
             needs = "a copy of the kernel that takes pointers and numbers as arguments of their own: float* A, int M"
             raise ArgumentError(file, f"{one}, no number, {AS_IT_IS}", needs)
     if said:
@@ -420,24 +456,23 @@ def _roles(reading: Reading, said: str) -> tuple[tuple[str, ...], bool]:
     if len(pointers) < 3 or not sizes:
         got = f"arguments ({', '.join(map(str, arguments))})"
         needs = "pointers to A, B and C of a matrix product, and its sizes"
-        constant = ": if these are constants, make a copy of the kernel that takes int M, int N, int K"
-        constant *= len(pointers) >= 3
-        raise ArgumentError(file, got, needs + constant)
+        if len(pointers) >= 3:
+            needs += ": if these are constants, make a copy of the kernel that takes int M, int N, int K"
+        raise ArgumentError(file, got, needs)
     more = [one.name for one in pointers if _plain(one.name) not in (*"abc",)]
     if len(pointers) > 3 and more:
-        needs = "A, B and C: a copy of the kernel without what is more than a product, alpha and beta by value"
+        needs = "A, B and C: a copy of the kernel without what is more than a product"
         raise ArgumentError(file, f"pointers {', '.join(more)}, {AS_IT_IS}", needs)
     by_name = {one.name: _plain(one.name).upper() for one in pointers}
     if len(pointers) == 3 and {*by_name.values()} != {"A", "B", "C"}:
         written = [one.name for one in pointers if re.search(rf"\b{one.name}\s*\[[^;=]*\]\s*[-+*/]?=(?!=)", body)]
         target = (written or [pointers[2].name])[0]
         by_name = dict(zip((*(one.name for one in pointers if one.name != target), target), "ABC", strict=True))
-    by_name = {name: role if role in ("A", "B", "C") else "?" for name, role in by_name.items()}
     by_name = {
         one.name: (_FACTORS if one.type in scalars else _MEANT).get(_plain(one.name))
         or reading.passed.get(one.name, "?")
         for one in arguments
-    } | by_name
+    } | {name: role if role in ("A", "B", "C") else "?" for name, role in by_name.items()}
     if len(sizes) == 1:
         by_name[sizes[0].name] = "N"
     unknown, left = [one.name for one in sizes if by_name[one.name] == "?"], {*SIZES} - {*by_name.values()}

@@ -131,8 +131,7 @@ class Written(Family):
         """Return the blocks of a launch along x, y and z."""
         if self.rule.column_major:
             M, N = N, M
-        sizes = {"M": M, "N": N, "K": K}
-        return extents(self.rule.grid, {**self.rule.names, **of, **sizes})
+        return extents(self.rule.grid, {**self.rule.names, **of, "M": M, "N": N, "K": K})
 
     def divide(self, kernel: Any, problem: Problem, place: Place) -> Division:
         """Return the grid as the rule has it."""
@@ -176,12 +175,20 @@ class Written(Family):
         if rule.column_major:
             A, B, M, N = B, A, N, M
         values = {"A": A, "B": B, "C": problem.C, "M": M, "N": N, "K": K, "ldc": M if rule.column_major else N}
+        values |= {
+            "alpha": problem.alpha,
+            "beta": problem.beta,
+            **{of: float(of) for of in {*rule.arguments} - {*ROLES}},
+        }
         for name, sides in {"A": (M, K), "B": (K, N)}.items():
             turned = name in rule.transposed
             values |= {name: values[name].T.copy()} if turned else {}
             values[f"ld{name.lower()}"] = sides[turned == rule.column_major]
-        values |= {"alpha": problem.alpha, "beta": problem.beta}
-        values |= {role: float(role) for role in rule.arguments if role not in values}
+        values |= {
+            role: np.full_like(problem.C, values[role], SCALARS.get(kind[:-1], type(problem.alpha)), shape=1)
+            for role, kind in zip(rule.arguments, rule.types, strict=True)
+            if role in ("alpha", "beta") and kind.endswith("*")
+        }
         return {
             role if kind.endswith("*") else f"argument {number}": values[role]
             if kind.endswith("*")

@@ -97,7 +97,7 @@ def round_to_odd(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     total, error = two_sum(x, y)
     bits = total.view(np.int64)
     odd = bits + np.where((error > 0) == (total > 0), np.int64(1), np.int64(-1))  # away from 0, or towards it
-    return np.where((error != 0) & (bits & 1 == 0), odd, bits).view(np.float64)
+    return np.where(np.isfinite(error) & (error != 0) & (bits & 1 == 0), odd, bits).view(np.float64)
 
 
 def _rounded(exact: Fraction) -> float:

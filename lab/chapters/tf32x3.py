@@ -171,8 +171,7 @@ def figures() -> dict[str, str]:
     assert 0.67 < min(ratios) < max(ratios) < 1.34 and less == [True, True, True, False]
     worst = at_256()
     assert [here < there for here, there, _ in worst.values()] == [False, True, False, False]
-    grids = [launch.grid for launch in anatomy.of(cublas.sgemm, (256,) * 3).launches]
-    assert grids == [[8, 8, 4], [8, 8, 1]]
+    assert [launch.grid for launch in anatomy.of(cublas.sgemm, (256,) * 3).launches] == [[8, 8, 4], [8, 8, 1]]
     fp32, tf32 = (roofs[name].tera_per_second for name in (ARITHMETIC, MMA_TF32))
     points = recorded(split, recording=OTHERS).points
     assert all((of.percent_of_cublas > 100) == (of.M >= 2048) == (of.tflops > fp32) for of in points)

@@ -51,8 +51,7 @@ def fetch_map(run: Run, thread: int) -> Figure:
     for (name, tile), colour in zip(tiles.items(), (BLUE, ORANGE, GREEN), strict=True):
         whose = by_thread if name == "C" else _fetched(run, name, tile)
         mine, warp = whose == thread, whose // WARP == thread // WARP
-        shares.append((tile, warp & ~mine, (colour, 0.35)))
-        shares.append((tile, mine, colour))
+        shares += [(tile, warp & ~mine, (colour, 0.35)), (tile, mine, colour)]
         (column,) = np.unique(np.nonzero(mine)[1])
         rows = np.nonzero(mine)[0]
         does = "computes" if name == "C" else "fetches"

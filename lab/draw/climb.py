@@ -55,8 +55,7 @@ def climb(record: Record, size: int = 4096) -> Html:
     note = f"Speed in percent of cuBLAS, the dashed line, at M = N = K = {size}: {record.provenance['gpu']}"
     said = "; ".join(f"{point.kernel} {point.percent_of_cublas:.1f}%" for point in points)
     listed = f'<ol class="sg-climb" style="list-style: none; padding: 0">{rungs}</ol>'
-    body = f'{listed}<p class="sg-note">{escape(note)}</p>'
-    return Html(f"{note}: {said}.", body)
+    return Html(f"{note}: {said}.", f'{listed}<p class="sg-note">{escape(note)}</p>')
 
 
 def _idea(kernel: str) -> str:

@@ -93,9 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder = options.folder or cards.folder(cards.slug(provenance()["gpu"]))
         plans = {name: driver.runnable(RECORDINGS[name]()) for name in names}
         print(_left(plans, folder))
-        if options.list:
-            return WELL
-        return _all(plans, folder, show=options.folder is None)
+        return WELL if options.list else _all(plans, folder, show=options.folder is None)
     except TutorialError as error:
         print(f"error: {error}", file=sys.stderr)
         return REFUSED

@@ -39,5 +39,4 @@ def wave_share(blocks: int, places: int) -> float:
     for name, number in (("blocks", blocks), ("places", places)):
         if number < 1:
             raise ArgumentError(name, str(number), "1 or more")
-    rounds = -(-blocks // places)
-    return blocks / (rounds * places)
+    return blocks / (-(-blocks // places) * places)

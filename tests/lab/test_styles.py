@@ -481,8 +481,10 @@ def test_sums_in_fp16_on_tensor_cores(write, capsys):
     assert [of.roundoff for of in types] == [2.0**-13, 2.0**-23]
     plain, said = STYLES["in half, C too"]
     by_macro = '#define HMMA(D) asm("mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {%0, %0}, ..." : "+r"(D))\n'
-    types = [kernel_from(write(text + plain), said).types for text in ("", by_macro, f"// {by_macro}")]
-    assert [of.roundoff for of in types] == [2.0**-23, 2.0**-13, 2.0**-23]
+    of_group = '#define GMMA(D) asm("wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16 ..." : "+r"(D))\n'
+    texts = ("", by_macro, f"// {by_macro}", of_group, of_group.replace(".f16", ".f32", 1))
+    types = [kernel_from(write(text + plain), said).types for text in texts]
+    assert [of.roundoff for of in types] == [2.0**-23, 2.0**-13, 2.0**-23, 2.0**-13, 2.0**-23]
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -1041,7 +1043,7 @@ def test_arguments_that_host_code_passes_in_another_order(write, capsys):
     assert len(guessed(write(text))[2]) == 1
     two = text.replace("product<<<", "product<<<dim3(1, 1), 1>>>(A, B, C, M, N, K);\nproduct<<<")
     assert main(["check", str(write(two)), "--sizes", "1", "--simulate"]) == 0
-    assert "The launch in line 13 of mine.cu, the first of 2, is taken" in capsys.readouterr().out
+    assert "The launch in line 13 of mine.cu, one of 2, is taken" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -1223,7 +1225,7 @@ def test_the_case_that_is_explained_is_a_long_one(write, capsys):
 )
 def test_kernels_that_cannot_be_checked_as_they_are(write, arguments, message):
     with pytest.raises(ArgumentError, match=re.escape(message)):
-        guessed(write(f"struct Sizes {{ int M; }};\n__global__ void k({arguments}) {{ }}"))
+        guessed(write(f"struct Sizes {{ int of[3]; }};\n__global__ void k({arguments}) {{ }}"))
 
 
 @pytest.mark.parametrize(
@@ -1299,3 +1301,138 @@ def test_an_endless_kernel_is_told_after_its_first_case(write, capsys):
         patch.setattr("lab.side_by_side.SOON", 0.0)
         assert main(["check", str(write(launch + endless)), "--simulate"]) == 1
     assert "mine: cases that fail, 1 of 1" in capsys.readouterr().out
+
+
+def test_a_header_ends_where_its_line_does(write):
+    """Prose beneath it is no part of it; another key is, and what follows a comma."""
+    for more in ("// with C = A times B, as usual\n", "// the first try\n"):
+        kernel, guess, _ = guessed(write(f"// launch: rules = BLAS\n{more}{PLAIN}"))
+        assert guess.endswith("rules = BLAS") and kernel.family.rule.strict
+    kernel, guess, _ = guessed(
+        write(f"// launch: grid = (cdiv(N, 8), cdiv(M,\n//  8))\n// block = (8, 8)\n// so\n{PLAIN}")
+    )
+    assert (kernel.threads, guess) == (64, "")
+
+
+def test_a_kernel_of_the_contract_may_say_its_rules(write):
+    source = find("05").source
+    given = {"BM": 64, "BN": 64, "BK": 8, "TM": 8, "TN": 8}
+    kernel, guess, told = guessed(write(f"// launch: rules = BLAS\n{source}"), **given)
+    assert (guess, told) == ("", ()) and kernel.parameters == guessed(write(source), **given)[0].parameters
+
+
+def test_an_infinite_alpha_where_there_is_nothing_to_multiply(write, capsys):
+    """Where K = 0 BLAS leaves βC, whatever α is; a kernel that multiplies its sum of 0 is told so."""
+    text = BLAS_LIKE.replace("block = (16, 16)", "block = (16, 16), rules = BLAS")
+    text = text.replace("int row", "size_t row").replace("int k = 0; k < K;", "size_t k = 0; alpha != 0 && k < K;")
+    old = "(beta == 0 ? 0 : beta * C[row * N + col])"
+    for product, code in (("alpha * sum", 1), ("(alpha == 0 || K == 0 ? 0 : alpha * sum)", 0)):
+        right = text.replace("alpha * sum + beta * C[row * N + col]", f"{product} + {old}")
+        assert main(["check", str(write(right))]) == code
+        assert ("C is to be βC whatever α is" in capsys.readouterr().out) == bool(code)
+
+
+def test_alpha_and_beta_by_pointer(write):
+    """As cuBLAS takes them where its pointers are the device's, with `+=` too."""
+    text = BLAS_LIKE.replace("float alpha", "const float* alpha").replace("float beta", "float *beta")
+    text = text.replace("alpha * sum + beta * C", "*alpha * sum + *beta * C")
+    assert lab.suite(kernel_from(write(text)), on_gpu=False).passed
+    wrong = text.replace("*alpha * sum", "alpha[0] * alpha[0] * sum")
+    assert not lab.suite(kernel_from(write(wrong)), on_gpu=False).passed
+    generic = text.replace("float", "T").replace("__global__", "template <typename T>\n__global__")
+    assert lab.check(kernel_from(write(generic), T="double"), 20, 30, 40, -1.5, 0.75, on_gpu=False)
+
+
+OF_SIZES = f"""\
+struct Sizes {{ int M, N, K; }};
+__global__ void product(const float* A, const float* B,
+                        float* C, const Sizes of)
+{{{ROW_AND_COLUMN}
+    if (row >= of.M || col >= of.N) return;
+    float sum = 0;
+    for (int k = 0; k < of.K; ++k) sum += A[row * of.K + k] * B[k * of.N + col];
+    C[row * of.N + col] = sum;
+}}
+"""
+OF_ALL = """\
+struct Arguments {
+    const float *A, *B;
+    float* C;
+    unsigned M, N, K;
+    int lda, ldb, ldc;
+    float alpha, beta;
+};
+__device__ float sum_of(const Arguments& of, int row, int col)
+{
+    float sum = 0;
+    for (int k = 0; k < of.K; ++k) sum += of.A[row * of.lda + k] * of.B[k * of.ldb + col];
+    return sum;
+}
+__global__ void product(const __grid_constant__ Arguments of)
+{
+    int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= of.M || col >= of.N) return;
+    of.C[row * of.ldc + col] = of.alpha * sum_of(of, row, col) + of.beta * of.C[row * of.ldc + col];
+}
+"""
+
+
+@pytest.mark.parametrize("text", [OF_SIZES, OF_ALL], ids=["sizes", "all arguments"])
+def test_a_struct_of_sizes_or_of_all_arguments(write, text):
+    kernel, guess, _ = guessed(write(text))
+    assert "(cdiv(N, 16), cdiv(M, 16))" in guess and lab.suite(kernel, on_gpu=False).passed
+
+
+HALF2 = """\
+#include <cuda_fp16.h>
+__global__ void product(const half* A, const half2* B, half2* C, int M, int N, int K)
+{
+    int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= M || col >= N / 2) return;
+    half2 sum = __float2half2_rn(0.0f);
+    for (int k = 0; k < K; ++k) sum = __hfma2(__half2half2(A[row * K + k]), B[k * (N / 2) + col], sum);
+    C[row * (N / 2) + col] = sum;
+}
+"""
+
+
+def test_pairs_of_halves_and_sums_of_them(write):
+    """Pointers to vectors are pointers to elements; a sum in float16 has its own bound, and cases as long as that."""
+    said = "grid = (cdiv(N, 32), cdiv(M, 16)), block = (16, 16), multiples = (1, 2, 1)"
+    kernel = guessed(write(HALF2), "multiples = (1, 2, 1)")[0]
+    assert kernel.types.roundoff == 2.0**-11 and kernel.family.rule.grid == "(cdiv(N, 32), cdiv(M, 16))"
+    assert lab.suite(kernel, on_gpu=False).passed
+    short = guessed(write(HALF2.replace("k < K", "k < K - K / 8")), said)[0]
+    assert not lab.suite(short, on_gpu=False).passed
+    wide = HALF2.replace("half2 sum = __float2half2_rn(0.0f)", "float2 sum = {}")
+    wide = wide.replace("= sum", "= __float22half2_rn(sum)")
+    wide = re.sub(r"sum = __hfma2.*", "add(sum, __half2float(A[row * K + k]), B[k * (N / 2) + col]);", wide)
+    adds = (
+        "__device__ void add(float2& to, float a, half2 b) { to.x += a * __low2float(b), to.y += a * __high2float(b); }"
+    )
+    kernel = guessed(write(wide.replace("__global__", f"{adds}\n__global__")), said)[0]
+    assert kernel.types.roundoff == 2.0**-23 and lab.suite(kernel, on_gpu=False).passed
+
+
+def test_launches_that_the_sources_numbers_tell(write):
+    """Blocks of 32 × 8, counted in those numbers; tiles whose threads have no name."""
+    by_numbers = PLAIN.replace("blockIdx.y * blockDim.y", "blockIdx.y * 8").replace(
+        "blockIdx.x * blockDim.x", "blockIdx.x * 32"
+    )
+    assert "grid = (cdiv(N, 32), cdiv(M, 8)), block = (32, 8)" in guessed(write(by_numbers))[1]
+    turned = by_numbers.replace(
+        "int row = blockIdx.y * 8 + threadIdx.y, col", "int col = blockIdx.y * 8 + threadIdx.y, row"
+    )
+    assert turned != by_numbers
+    _, guess, told = guessed(write(turned.replace("B[k * N + col]", "B[col * K + k]")))
+    assert guess.endswith("transposed = B") and "block = (32, 8)" in guess and "as if it lay transposed" in told[0]
+
+
+def test_one_of_several_launches(write):
+    """The one that turns the fewest flags on is of the plain product."""
+    text = PLAIN.partition("int main")[0].replace("__global__", "template <bool TURNED>\n__global__")
+    text = text.replace("B[k * N + col]", "(TURNED ? B[col * K + k] : B[k * N + col])")
+    way = "product<{}><<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16)>>>(A, B, C, M, N, K);"
+    run = f"void run(float* A, float* B, float* C, int M, int N, int K, bool t)\n{{ if (t) {way.format('true')}\n"
+    kernel, _, told = guessed(write(f"{text}{run}else {way.format('false')} }}"))
+    assert ", one of 2," in told[0] and kernel.parameters == {"TURNED": 0} and lab.suite(kernel, on_gpu=False).passed

@@ -244,6 +244,20 @@ def test_rounding_to_whole_floats_and_saturated_integers():
     assert run("cvt.sat.s32.u64", [2**63]).tolist() == [2**31 - 1]
 
 
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_sums_of_halves_and_infinities(kind):
+    """A sum in which one term is infinite is that term, and NaN only if another one is of the other sign."""
+    values = np.array([0, 1.5, -2, np.inf, -np.inf, np.nan])
+    bits = values.astype(np.float16).view(np.uint16)
+    if kind == "bf16":
+        bits = (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    of = np.stack(np.meshgrid(*[np.arange(6)] * 3), axis=-1).reshape(-1, 3).T
+    got = run(f"fma.rn.{kind}", *bits[of])
+    got = got.view(np.float16) if kind == "f16" else (got.astype(np.uint32) << 16).view(np.float32)
+    with np.errstate(invalid="ignore"):
+        assert np.array_equal(got, values[of[0]] * values[of[1]] + values[of[2]], equal_nan=True)
+
+
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "fma.rn"])
 @pytest.mark.parametrize("kind", ["f16", "bf16"])
 def test_half_precision_is_rounded_once(kind, name):
