@@ -11,14 +11,13 @@ from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import autotuned
 from sgemm_tutorial.hardware import WARP
 from sgemm_tutorial.kernel import Kernel
-from sgemm_tutorial.launch import Place
 from sgemm_tutorial.operands import imagined
 from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
 from ..draw import Figure, lines
 from ..experiments import anatomy, profiles, tune
-from ..experiments.ceilings import card
+from ..experiments.ceilings import card, place
 from ..model.resources import resources
 from ..model.sass import SassInstruction, hot_loop, operands, sass
 from ..records.shapes import SHAPES
@@ -59,7 +58,7 @@ LONG = 0.02
 
 def chosen(size: Size) -> Way:
     """Return what the model takes on the shown card."""
-    launch = RUNG.resolve(imagined(*size), Place(card().architecture, card().sms))
+    launch = RUNG.resolve(imagined(*size), place())
     return Way(tuple(launch.kernel.parameters.values()), *(launch.division.counts[of] for of in ("whole", "shares")))
 
 
@@ -241,6 +240,7 @@ def loops() -> Table:
     )
 
 
+@lru_cache
 def counted() -> list[dict[str, int | float]]:
     """Return the counters of 12 and 13 at 4096, their FFMAs' cycles alone, and the dispatch stalls that these cause."""
     of = {find("12"): profiles.measured(find("12")), RUNG: anatomy.of(RUNG, (4096,) * 3).main.counts}

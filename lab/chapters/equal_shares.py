@@ -11,7 +11,7 @@ from statistics import geometric_mean
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import any_shape
 from sgemm_tutorial.kernel import Kernel
-from sgemm_tutorial.launch import Launch, Place
+from sgemm_tutorial.launch import Launch
 from sgemm_tutorial.operands import imagined
 from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
@@ -71,14 +71,9 @@ def points(kernel: Kernel = KERNEL, recording: str | Path = "any_shape") -> dict
     return {point.size: point for point in recorded(kernel, recording=recording).points}
 
 
-def place(name: str = "") -> Place:
-    """Return the shown card, whose table is asked if it has a name."""
-    return Place(ceilings.card().architecture, ceilings.card().sms, name=name)
-
-
 def launched(size: Size, kernel: Kernel = KERNEL, recording: str | Path = "any_shape") -> Launch:
     """Return what 22 launches for a product on a recording's card, by its table if it has one, else by the model."""
-    return kernel.resolve(imagined(*size, types=KERNEL.types), place(load(recording).provenance["gpu"]))
+    return kernel.resolve(imagined(*size, types=KERNEL.types), ceilings.place(load(recording).provenance["gpu"]))
 
 
 def kind(size: Size) -> str:
@@ -265,7 +260,7 @@ def shuffled() -> Table:
 def short_launches() -> dict[str, str]:
     """Return the figures in the sentences of the deeper page, by their names for glue, after checking what they say."""
     alone, late, own = points(ALONE), lost_by(OVERLAP), lost_by(OWN_NUMBER)
-    small, half, *_, thin, few, odd, last = alone
+    small, half, full, _, thin, few, odd, last = alone
     same = [size for size in alone if launched(size).kernel.name == KERNEL.name]
     moved, gained = max(map(abs, unrelated().values())), late[half] * alone[half].ms
     assert [size for size in alone if late[size] > moved] == [small] and len(same) == 5 and late[half] > 0.95 * moved
@@ -274,6 +269,8 @@ def short_launches() -> dict[str, str]:
         0.015 < gained / alone[few].ms < gained / alone[odd].ms < 0.02
         and min(launched(size, ALONE).kernel.dynamic_shared_bytes for size in alone) // 1024 == 202
         and launched(few, ALONE).blocks == launched(LONG, ALONE).blocks == ceilings.card().sms - 36
+        and {len(at.processes) for of in (ALONE, OVERLAP, OWN_NUMBER) for at in points(of).values()} == {1}
+        and {at.samples for of in (ALONE, OVERLAP, OWN_NUMBER) for at in points(of).values()} == {5, 6, 7}
     )
     assert all(
         of.kernel.parameters == called.kernel.parameters and of.division == called.division
@@ -287,7 +284,7 @@ def short_launches() -> dict[str, str]:
         "gained": f"{1e3 * gained:.1f} µs",
         "thin": f"{1e3 * late[thin] * alone[thin].ms:.1f} µs",
         "shuffled": f"{min(share for share in own.values() if share > moved):.0%} to {max(own.values()):.0%}",
-        **{f"ns {at[0]}": f"{1e6 * own[at] * alone[at].ms / steps(at):.0f} ns" for at in alone},
+        **{f"ns {at[0]}": f"{1e6 * own[at] * alone[at].ms / steps(at):.0f} ns" for at in (half, full, few)},
         "moved": f"{moved:.1%}",
         "share": f"{gained / alone[odd].ms:.0%}",
     }
@@ -314,7 +311,7 @@ def cell(sizes: Iterable[Size], recording: str | Path = "any_shape") -> str:
 @cache
 def chosen(size: Size) -> Kernel:
     """Return the kernel that does a new product. Its place has no name, as no table has the size."""
-    return KERNEL.resolve(imagined(*size, types=KERNEL.types), place()).kernel
+    return KERNEL.resolve(imagined(*size, types=KERNEL.types), ceilings.place()).kernel
 
 
 def doer(size: Size) -> str:
@@ -377,9 +374,9 @@ def descriptor(kernel: Kernel) -> str:
     return "\n    ".join([f"{sum(each.opcode == 'R2UR' for each in loop)} R2UR in a step", *bring])
 
 
-def lost_by(kernel: Kernel, of: str = "ms") -> dict[Size, float]:
-    """Return what share of its time 22 alone takes longer without a part of what it does, or cuBLAS beside it."""
-    return {size: getattr(point, of) / getattr(points(ALONE)[size], of) - 1 for size, point in points(kernel).items()}
+def lost_by(kernel: Kernel) -> dict[Size, float]:
+    """Return what share of its time 22 alone takes longer without a part of what it does."""
+    return {size: point.ms / points(ALONE)[size].ms - 1 for size, point in points(kernel).items()}
 
 
 def figures() -> dict[str, str]:

@@ -41,12 +41,10 @@ BANDS = (
 
 def both(size: int, protocol: str, inputs: str = "normal") -> np.ndarray:
     """Return milliseconds of `KERNEL` and of cuBLAS: medians, of a run alone the mean of its second half."""
-    return (
-        settled(size, inputs)[0]
-        if protocol == "lasting"
-        else np.array(
-            [sustained.of(KERNEL, size, inputs, protocol).ms, sustained.cublas_ms(KERNEL, size, inputs, protocol)]
-        )
+    if protocol == "lasting":
+        return settled(size, inputs)[0]
+    return np.array(
+        [sustained.of(KERNEL, size, inputs, protocol).ms, sustained.cublas_ms(KERNEL, size, inputs, protocol)]
     )
 
 

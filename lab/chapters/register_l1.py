@@ -177,7 +177,6 @@ def figures() -> dict[str, str]:
         "gain 1 at 4096": f"{gains[0][1]:.0%}",
         "apart": f"{slow / max(quick) - 1:.1%}",
         "pair one": f"{shared[0]:.0%}",
-        "pair plain": f"{-shared[2]:.0%}",
         "ladder": f"{ladder:.0f}%",
         "as is": f"{points[1].percent_of_cublas:.0f}%",
         "best at 4096": f"{gain(WIDE, STEPS[7], SQUARE):.0%}",

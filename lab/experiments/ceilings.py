@@ -16,6 +16,7 @@ from sgemm_tutorial import gpu, timing
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.hardware import WARP, limits_of
 from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.launch import Place
 
 from ..boards import Gpu, find_gpu
 from ..measure.driver import Item, Plan
@@ -89,6 +90,11 @@ def card() -> Gpu:
             round(1000 * load()[DRAM].tera_per_second),
             of["l2_bytes"],
         )
+
+
+def place(name: str = "") -> Place:
+    """Return the shown card as a place for launches, whose table is asked if it has a name."""
+    return Place(card().architecture, card().sms, name=name)
 
 
 STEPS, TIMES = 16384, 100
