@@ -97,15 +97,13 @@ def plan() -> Plan:
 
 
 def variants_plan() -> Plan:
-    """Return the plan of profiles of variants: of 04 to 11, with fewer resident blocks too, of 21, 20's steps, and 13's loop.
+    """Return the plan of profiles of variants: of 04 to 13, with fewer resident blocks too, of 21, and 20's steps.
 
-    04 to 11 are the rungs whose threads have a tile and which choose nothing. 21's are those of `variants.TENSOR` for
-    Hopper alone.
+    04 to 13 are the rungs whose threads have a tile. 21's are those of `variants.TENSOR` for Hopper alone.
     """
-    tiled = [kernel for kernel in variants.VARIANTS if "TM" in kernel.parameters and not kernel.family.chooses]
+    tiled = [kernel for kernel in variants.VARIANTS if "TM" in kernel.parameters]
     on_hopper = [kernel for kernel in variants.TENSOR if kernel.exact]
-    loop = [kernel for kernel in variants.VARIANTS if kernel.name == "13_autotuned"]
-    kernels = dict.fromkeys((*tiled, *on_hopper, *variants.RESIDENT, *variants.HOPPER_STEPS, *loop))
+    kernels = dict.fromkeys((*tiled, *on_hopper, *variants.RESIDENT, *variants.HOPPER_STEPS))
     items = [(kernel, (SIZE,) * 3) for kernel in kernels]
     return nsight.plan("variant_profiles", items, METRICS)
 
