@@ -16,7 +16,7 @@ from ..draw.figure import BLUE, INK, ORANGE, WIDTH, Figure
 from ..experiments import clocks, sustained
 from ..experiments.ceilings import card
 from ..records import files
-from ..records.timings import load, paired
+from ..records.timings import paired
 from ..variants import HOPPER_WIDTHS
 from . import copy_engine, persistent
 
@@ -25,11 +25,12 @@ KERNEL, SIZES, SIZE = find("20"), (8192, 4096), 8192
 BOTH = (KERNEL, cublas.gemm_ex)
 INPUTS = {"zeros": "zeros", "random": "normal"}
 """Kinds of A and B, as the page calls them."""
-PLACES = {
-    8192: {"20, first": KERNEL, "its code, sixth": HOPPER_WIDTHS[1], "19, tenth": find("19")},
-    4096: {"20, first": KERNEL, "its code, fourth": persistent.STEPS[2], "19, tenth": find("19")},
-}
-"""By M = N = K: the kernels that the page compares, by their place in a process. 20 has 224 columns, or 256."""
+AGAIN = {8192: HOPPER_WIDTHS[1], 4096: persistent.STEPS[2]}
+"""By M = N = K: 20's code as the variant whose tile is as wide as the one that 20 chooses, 224 columns, or 256."""
+ORDERS = {"20 first": copy_engine.TWICE[1], "20 first, again": copy_engine.TWICE[0], "19 first": "order"}
+"""Recordings that time 19 and 20, the oldest first, by the order in which they do. The last one lacks `AGAIN`."""
+COUNTED = ((0, 0.023, "burst", "center"), (0.25, 0.35, "in turns", "left"), (2, 4, "alone", "left"))
+"""From which second to which each way counts its samples, its name, and where that is written."""
 BANDS = (
     ("ms of a launch (blue: 20, orange: cuBLAS)", (1.4, 1.9, 2.4)),
     ("MHz, by NVML", (800, 1200, 1600, 2000)),
@@ -50,8 +51,12 @@ def both(size: int, protocol: str, inputs: str = "normal") -> np.ndarray:
 
 def settled(size: int, inputs: str = "normal") -> np.ndarray:
     """Return the mean ms, MHz and W of `KERNEL` and of cuBLAS in the second half of their runs alone."""
-    runs = (dataclasses.astuple(sustained.of(who, size, inputs).samples) for who in BOTH)
-    return np.array([[np.mean(of[len(of) // 2 :]) for of in each] for each in runs]).T
+    return np.array(
+        [
+            [np.mean(of[len(of) // 2 :]) for of in dataclasses.astuple(sustained.of(who, size, inputs).samples)]
+            for who in BOTH
+        ]
+    ).T
 
 
 def share(size: int, protocol: str, inputs: str = "normal") -> float:
@@ -62,31 +67,30 @@ def share(size: int, protocol: str, inputs: str = "normal") -> float:
     return 100 * np.divide(*both(size, protocol, inputs)[::-1])
 
 
-def parts(size: int, protocol: str, inputs: str = "normal") -> np.ndarray:
-    """Return the shares in % of the single bursts, or of the quarters of the second half of the runs alone."""
-    middle, half, count = (np.mean, 1, 4) if protocol == "lasting" else (np.median, 0, sustained.BURSTS)
-    runs = [np.array(sustained.of(who, size, inputs, protocol).samples.ms) for who in reversed(BOTH)]
-    return 100 * np.divide(*([middle(of) for of in np.array_split(run[half * len(run) // 2 :], count)] for run in runs))
+def bursts(size: int, inputs: str = "normal") -> np.ndarray:
+    """Return the shares in % of the single bursts."""
+    runs = [np.array(sustained.of(who, size, inputs, "burst").samples.ms) for who in reversed(BOTH)]
+    return 100 * np.divide(*([np.median(of) for of in np.array_split(run, sustained.BURSTS)] for run in runs))
 
 
-def processes(who: Kernel, size: int, name: str) -> list[float]:
+def by_process(who: Kernel, size: int, name: str) -> list[float]:
     """Return a kernel's shares in cuBLAS's speed in %, one of each process of a recording."""
     return [paired((of.own.ms, of.cublas.ms)) for of in copy_engine.timed(who, size, name).processes]
 
 
-def by_process(size: int) -> np.ndarray:
-    """Return the shares in cuBLAS's speed in %: by row of `PLACES`, recording, and process."""
-    return np.array([[processes(who, size, name) for name in copy_engine.TWICE] for who in PLACES[size].values()])
+def pooled(who: Kernel, size: int) -> np.ndarray:
+    """Return a kernel's shares in cuBLAS's speed in %, one of each recording of `ORDERS` that has the kernel."""
+    return np.array(
+        [
+            copy_engine.timed(who, size, name).percent_of_cublas
+            for name in list(ORDERS.values())[: 2 if who is AGAIN[size] else 3]
+        ]
+    )
 
 
 def span(of: np.ndarray | Sequence[float], how: str = ".1f") -> str:
     """Return the least and the largest of some values."""
     return f"{np.min(of):{how}} to {np.max(of):{how}}"
-
-
-def turns(size: int) -> np.ndarray:
-    """Return the shares in turns of 20's code in %, by process, and `share`."""
-    return np.array([*by_process(size)[:2].flat, share(size, "in turns")])
 
 
 def protocols_table() -> Table:
@@ -96,23 +100,20 @@ def protocols_table() -> Table:
         [
             (
                 f"{name}, {size}",
-                ", ".join(f"{of:.1f}" for of in parts(size, "burst", inputs)),
-                span(turns(size)) if inputs == "normal" else f"{share(size, 'in turns', inputs):.1f}",
-                f"{share(size, 'lasting', inputs):.1f} ({span(parts(size, 'lasting', inputs))})",
+                ", ".join(f"{of:.1f}" for of in bursts(size, inputs)),
+                *(f"{share(size, way, inputs):.1f}" for way in ("in turns", "lasting")),
             )
             for (name, inputs), size in product(INPUTS.items(), SIZES)
         ],
         f"20's share of cuBLAS's speed in %, FP16, {card().name}",
-        "Burst: two, the first soon after another kernel's run alone. In turns on random numbers: the range of this "
-        "recording's share and twelve of the last table, which have 11 samples and other warm-ups. Alone: one run, and "
-        "the quarters of its second half.",
+        "Two bursts of each, the first soon after another run alone; once in turns; one run alone of each.",
     )
 
 
 def alone_table() -> Table:
     """Return MHz, cycles, watts and joules of a launch of 20 and of cuBLAS alone, by inputs and size."""
     return Table(
-        ("inputs, M = N = K", "MHz", "million cycles", "W", "J"),
+        ("inputs, M = N = K", "MHz", "million NVML cycles", "W", "J"),
         [
             (
                 f"{name}, {size}",
@@ -130,20 +131,26 @@ def alone_table() -> Table:
             for ms, clock, watts in [settled(size, inputs)]
         ],
         f"20 and cuBLAS alone, means of each run's second half, {card().name}",
-        "MHz and W: by NVML. Cycles: mean ms · mean MHz. J: energy of a launch, by the card's counter.",
+        "MHz and W: by NVML. NVML cycles: mean ms · mean MHz. J: energy of a launch, by the card's counter.",
     )
 
 
-def processes_table() -> Table:
-    """Return the shares of `by_process`."""
+def orders_table() -> Table:
+    """Return the shares of 20, of its code again, and of 19, in all of `ORDERS`, and of their processes."""
     return Table(
-        ("M = N = K", "code, place", *(load(name).provenance["date"][:10] for name in copy_engine.TWICE)),
+        ("M = N = K", "code", *ORDERS),
         [
-            (str(size), name, *(", ".join(f"{of:.1f}" for of in each) for each in found))
+            (str(size), code, *[*cells, "not timed"][: len(ORDERS)])
             for size in SIZES
-            for name, found in zip(PLACES[size], by_process(size), strict=True)
+            for code, who in (("20", KERNEL), ("20, timed later too", AGAIN[size]), ("19", find("19")))
+            for cells in [
+                [
+                    f"{of:.1f} ({span(by_process(who, size, name))})"
+                    for of, name in zip(pooled(who, size), ORDERS.values(), strict=False)
+                ]
+            ]
         ],
-        f"Share of cuBLAS in turns, in %, by process, {card().name}",
+        f"Share of cuBLAS in turns, in %, of all pairs (and the range of three processes), {card().name}",
     )
 
 
@@ -162,13 +169,19 @@ def by_time() -> np.ndarray:
 
 def course() -> Figure:
     """Draw what was seen in the course of the runs alone of 20 and of cuBLAS, and 20's share, in four `BANDS`."""
-    limit, seconds = recording().provenance["power_limit_watts"], recording().settings["lasting_s"]
-    title = f"Alone on random numbers, M = N = K = {SIZE}"
-    chart = Chart(title, (0, seconds), (-len(BANDS), 0), across="seconds", size=(WIDTH, 540), top=40)
+    title, limit, seconds = (
+        f"Alone on random numbers, M = N = K = {SIZE}",
+        recording().provenance["power_limit_watts"],
+        recording().settings["lasting_s"],
+    )
+    chart = Chart(title, (0, seconds), (-len(BANDS), 0), across="seconds", size=(WIDTH, 560), top=60)
     chart.ticks(range(int(seconds) + 1), ())
     places = [np.linspace(-1 - band, -0.25 - band, len(ticks)) for band, (_, ticks) in enumerate(BANDS)]
     chart.axes.yaxis.set_ticks(np.concatenate(places), [f"{tick:g}" for _, ticks in BANDS for tick in ticks])
     chart.line([(second, np.interp(limit, BANDS[2][1], places[2])) for second in (0, seconds)], INK, (4, 3), 1)
+    for begin, end, way, align in COUNTED:
+        chart.line([(begin, 0), (end, 0)], INK, wide=5)
+        chart.write(chart.at(begin, 0)[0], chart.top - 8, way, align)
     lines = [
         (band, seen(of)[:, (0, 1 + band)], colour)
         for band in range(3)
@@ -181,7 +194,8 @@ def course() -> Figure:
         f"{title}: ms of a launch, clock, watts, and 20's share. Within a quarter of a second, times rise from 1.4, "
         f"overshoot a little, and settle near 1.7 until 0.8 seconds. Meanwhile the power is above the limit, {limit}. "
         "Then clock and power fall far, and times rise above 2. Smaller swings follow, about one a second. The share "
-        "swings too, between 91 and 101%."
+        "swings too, between 91 and 101%. Bars mark when samples count: up to 0.023 s in a burst, from 0.25 to 0.35 s "
+        "in turns, and from 2 s on alone."
     )
 
 
@@ -193,30 +207,49 @@ def recording() -> files.Recording[sustained.Sustained]:
 def figures() -> dict[str, str]:
     """Return the page's figures, by the names under which it shows them, if what it says of them holds."""
     limit, settings, runs = recording().provenance["power_limit_watts"], recording().settings, [seen(of) for of in BOTH]
-    start, over, after = (
+    start, rise, over, after = (
         [run[(run[:, 0] > begin) & (run[:, 0] < end)] for run in runs]
-        for begin, end in ((0, 0.03), (0.25, 0.8), (0.8, 4))
+        for begin, end in ((0, 0.03), (0.03, 0.25), (0.25, 0.8), (0.8, 4))
     )
     still, alone = (np.array([settled(size, inputs) for size in SIZES]) for inputs in INPUTS.values())
     equal, measured = (np.array([share(size, "lasting", inputs) for size in SIZES]) for inputs in INPUTS.values())
-    clock, fewer = alone[:, 1, 0] / alone[:, 1, 1], 1 - np.prod(alone[:, :2], 1) / np.prod(still[:, :2], 1)
-    leads, same = zip(*((of[:2] - of[2], of[0] - of[1]) for of in map(by_process, SIZES)), strict=True)
-    overshoot, idle = (
-        [watts for who in whose for watts in sustained.of(who, SIZE, protocol=protocol).samples.watts]
-        for whose, protocol in ((BOTH[:1], "in turns"), (BOTH, "burst"))
-    )
-    counted = [clocks.of(find(f"{who}"), 4096, inputs) for who in range(14, 22) for inputs in INPUTS.values()]
-    own = [of.own_mhz / of.nvml_mhz for of in (clocks.of(KERNEL, SIZE), *counted)]
-    assert (
-        max(share(size, "burst") for size in SIZES) < 98.5 < 100.9 < turns(SIZE).min()
-        and share(SIZE, "lasting") < 99.5
-        and all(
-            limit < of[:, 3].min() and of[:, 1].min() > 1.1 * begin[:, 1].max()
-            for of, begin in zip(over, start, strict=True)
+    turns = [
+        [*(of for name in ORDERS.values() for of in by_process(KERNEL, size, name)), share(size, "in turns")]
+        for size in SIZES
+    ]
+    own = [
+        of.own_mhz / of.nvml_mhz
+        for of in (
+            clocks.of(KERNEL, SIZE),
+            *(clocks.of(find(f"{who}"), 4096, inputs) for who, inputs in product(range(14, 22), INPUTS.values())),
         )
+    ]
+    clock, noise, error = (
+        alone[:, 1, 0] / alone[:, 1, 1],
+        np.array([[copy_engine.chance(size)] for size in SIZES]),
+        max(own) / min(own) - 1,
+    )
+    leads, same = (
+        np.array([pooled(KERNEL, size)[:count] / pooled(of[size], size) - 1 for size in SIZES])
+        for count, of in ((3, dict.fromkeys(SIZES, find("19"))), (2, AGAIN))
+    )
+    capped, brief, slowed, begins = (
+        sustained.of(KERNEL, SIZE, "zeros"),
+        sustained.of(KERNEL, SIZE, "zeros", "burst"),
+        copy_engine.timed(KERNEL, 4096, "order").processes[2],
+        [of.cublas.ms[0] / of.own.ms[0] for of in copy_engine.timed(find("19"), SIZE, ORDERS["20 first"]).processes],
+    )
+    assert (
+        max(share(size, "burst") for size in SIZES) < 98.5
+        and share(SIZE, "lasting") < 99.5
+        and COUNTED[0][1] == round(settings["chunks"] * 2 * both(SIZE, "burst")[0] / 1000, 3)
+        and turns[0][-1] > 103
+        and all(
+            {*first[:, 2]} == {1965} and first[:, 1].max() < 1.47 and then[:, 3].max() > 1.1 * limit
+            for first, then in zip(start, rise, strict=True)
+        )
+        and all(limit < of[:, 3].min() and of[:, 2].max() < 1600 and of[:, 1].min() > 1.6 for of in over)
         and all(of[:, 3].min() < 0.8 * limit and of[:, 1].max() > 2 and of[:, 2].min() < 1250 for of in after)
-        and min(overshoot) > limit
-        and np.median(idle) < 0.2 * limit
         and clock.max() < 0.985
         and 0.98 * limit < alone[:, 2].min() <= alone[:, 2].max() < limit
         and all(
@@ -224,59 +257,62 @@ def figures() -> dict[str, str]:
             for inputs, size in product(INPUTS.values(), SIZES)
             for ours, theirs in [(sustained.of(who, size, inputs).joules for who in BOTH)]
         )
+        and all(
+            1.9 < np.divide(*(sustained.of(who, size, inputs).joules for inputs in ("normal", "zeros"))) < 2.3
+            for who, size in product(BOTH, SIZES)
+        )
         and (still[:, 1, 0] == still[:, 1, 1]).all()
-        and still[:, 1].max() < 0.9 * card().boost_mhz
         and still[0, 2].max() < 0.65 * limit
-        and (abs(measured - equal * clock) < (100 * (max(own) / min(own) - 1), np.ptp(parts(4096, "lasting")))).all()
-        and abs(100 * np.subtract(*fewer[0]) - measured[0] + equal[0] * clock[0]) < 0.1
-        and max(abs(turns(size) - of).max() for size, of in zip(SIZES, equal, strict=True)) < 1.5
-        and share(SIZE, "burst", "zeros") < equal[0] - 3
-        and both(SIZE, "burst", "zeros")[0] < 0.9 * both(SIZE, "lasting", "zeros")[0]
-        and persistent.chosen(8192) == 224 == PLACES[8192]["its code, sixth"].parameters["BN"]
-        and persistent.chosen(4096) == 256 == PLACES[4096]["its code, fourth"].parameters["BN"]
-        and all(lead.min() > 3 * abs(of).max() for lead, of in zip(leads, same, strict=True))
+        and {*capped.reasons} == {4}
+        and {*brief.reasons} == {0}
+        and {*brief.samples.sm_mhz} == {card().boost_mhz}
+        and (abs(measured - equal * clock) < error * equal * clock).all()
+        and (equal * (1 - clock) > error * equal * clock).tolist() == [True, False]
+        and all(max(abs(np.array(of) - level)) < 1.5 for of, level in zip(turns, equal, strict=True))
+        and max(begins) < 0.92
+        and min(by_process(find("19"), SIZE, ORDERS["20 first"])) > 99
+        and slowed.own.ms[4] < 0.92 * slowed.own.ms[5]
+        and persistent.chosen(8192) == 224 == AGAIN[8192].parameters["BN"]
+        and persistent.chosen(4096) == 256 == AGAIN[4096].parameters["BN"]
+        and (leads > noise).all()
+        and (abs(same) < noise).all()
         and {len(sustained.of(KERNEL, size, protocol="in turns").samples.ms) for size in SIZES} == {15}
     )
     return {
         "card": card().name,
+        "cuBLAS": recording().provenance["cublas"],
         "limit": f"{limit} W",
         "boost": f"{card().boost_mhz:,} MHz",
         "rest": f"{settings['rest']:g} s",
         "seconds": f"{settings['lasting_s']:g} s",
         "reads": f"{settings['lasting_s'] / np.mean([np.count_nonzero(np.diff(run[:, 3])) for run in runs]):.1f} s",
         "start": f"{max(of[:, 1].max() for of in start):.2f} ms",
-        "peak": f"{max(of[:, 1].max() for of in after):.1f} ms",
+        **{f"most {who}": f"{of[:, 3].max():.0f} W" for who, of in zip(("20", "cuBLAS"), rise, strict=True)},
+        **{f"peak {who}": f"{of[:, 1].max():.1f} ms" for who, of in zip(("20", "cuBLAS"), after, strict=True)},
         "over": f"{span(np.concatenate(over)[:, 3], '.0f')} W",
         "by time": f"{span(by_time()[:, 1])}%",
-        "burst ms": f"about {settings['chunks'] * 2 * both(SIZE, 'burst')[0]:.0f} ms",
+        "burst ms": f"{settings['chunks'] * 2 * both(SIZE, 'burst')[0]:.0f} ms",
         "sample": f"{2 * both(SIZE, 'in turns')[0]:.1f} ms",
-        "turns watts": f"{span(overshoot, '.0f')} W",
-        "idle": f"{np.median(idle):.0f} W",
         **{f"20 {way}": f"{both(SIZE, way)[0]:.2f} ms" for way in sustained.PROTOCOLS},
-        "burst": f"{share(SIZE, 'burst'):.1f}%",
-        "turns": f"{span(turns(SIZE))}%",
-        "alone": f"{share(SIZE, 'lasting'):.1f}%",
-        "medians": f"{100 * np.divide(*[sustained.of(who, SIZE).ms for who in BOTH[::-1]]):.1f}%",
-        "parted": f"{np.ptp(parts(4096, 'burst', 'zeros')):.1f}",
+        **{way: f"{share(SIZE, way):.1f}%" for way in sustained.PROTOCOLS},
+        "slowed": f"{100 * np.divide(*(np.median(of.ms) for of in (slowed.cublas, slowed.own))):.1f}%",
+        "slowed pairs": f"{paired((slowed.own.ms, slowed.cublas.ms)):.1f}%",
+        "begins": f"{span(100 * np.array(begins))}%",
+        "parted": f"{np.ptp(bursts(4096, 'zeros')):.1f}",
         "own": f"{100 * min(own):.1f} to {100 * max(own):.1f}%",
-        "error": f"{max(own) / min(own) - 1:.0%}",
+        "error": f"{error:.1%}",
         "zeros clock": f"{still[0, 1, 0]:,.0f} MHz",
-        "zeros watts": f"{span(still[0, 2], '.0f')} W",
+        "zeros watts": f"{still[0, 2, 0]:.0f} W",
         "normal clock": f"{1 - clock[0]:.1%}",
         "zeros burst": f"{share(SIZE, 'burst', 'zeros'):.1f}%",
-        "zeros ms": f"{both(SIZE, 'burst', 'zeros')[0]:.2f} ms instead of {both(SIZE, 'lasting', 'zeros')[0]:.2f}",
         **{
-            f"product {size}": f"{of:.2f}% · {ours:,.1f} / {theirs:,.1f} = {of * ours / theirs:.1f}%"
+            f"product {size}": f"{of:.2f}% · {ours:,.1f} / {theirs:,.1f} = "
+            f"{of * ours / theirs:.1f} ± {error * of * ours / theirs:.1f}%"
             for size, of, (_, (ours, theirs), _) in zip(SIZES, equal, alone, strict=True)
         },
-        "predicted": f"{equal[0] * (1 - clock[0]):.1f}",
-        "drop": f"{equal[0] - measured[0]:.1f}",
         **{f"measured {size}": f"{of:.1f}%" for size, of in zip(SIZES, measured, strict=True)},
         **{f"equal {size}": f"{of:.1f}%" for size, of in zip(SIZES, equal, strict=True)},
-        **{f"fewer {who}": f"{of:.1%}" for who, of in zip(("20", "cuBLAS"), fewer[0], strict=True)},
-        **{f"lead {size}": span(of) for size, of in zip(SIZES, leads, strict=True)},
-        **{f"same {size}": span(of).replace("-", "−") for size, of in zip(SIZES, same, strict=True)},
-        "beside": span(np.subtract(*(processes(who, 4096, "others") for who in (KERNEL, find("19"))))),
-        "deviations": f"{copy_engine.STUDENT[12]:.2f}",
-        **{f"noise {size}": f"{copy_engine.chance(size):.1%}" for size in SIZES},
+        **{f"lead {size}": f"{span(100 * of)}%" for size, of in zip(SIZES, leads, strict=True)},
+        **{f"same {size}": f"{100 * abs(of).max():.2f}%" for size, of in zip(SIZES, same, strict=True)},
+        **{f"noise {size}": f"{of:.1%}" for size, (of,) in zip(SIZES, noise, strict=True)},
     }

@@ -21,7 +21,7 @@ def test_20_leads_in_turns_and_has_the_lower_clock_alone():
         clocks = power.settled(size)[1]
         assert clocks[0] < clocks[1] < lab.card().boost_mhz and ms > their_ms
         assert np.isclose(power.both(size, "burst")[0], lab.sustained.of(find("20"), size, protocol="burst").ms)
-    assert power.protocols_table().rows[2][2] == "102.3 to 103.5" and power.figures()
+    assert power.protocols_table().rows[2] == ("random, 8192", "98.1, 98.1", "103.5", "99.0")
 
 
 def test_on_zeros_both_have_one_clock_and_20_takes_more_power():
@@ -38,23 +38,19 @@ def test_the_picture_holds_all_that_was_seen():
     assert "seconds" in drawn and "nan" not in drawn
 
 
-def test_parts_are_the_two_bursts_and_the_quarters_of_a_second_half():
+def test_bursts_are_by_medians_of_eight_samples():
     own, theirs = (lab.sustained.of(who, 4096, "zeros", "burst").samples.ms for who in power.BOTH)
-    bursts = power.parts(4096, "burst", "zeros")
+    bursts = power.bursts(4096, "zeros")
     assert len(bursts) == 2 and np.isclose(bursts[0], 100 * np.median(theirs[:8]) / np.median(own[:8]))
-    quarters = power.parts(8192, "lasting")
-    assert len(quarters) == 4 and quarters.min() < power.share(8192, "lasting") < quarters.max()
 
 
 def test_means_of_the_clocks_explain_the_shares_alone_to_about_a_point():
     figures = power.figures()
-    assert figures["product 8192"] == "103.53% · 1,350.6 / 1,430.5 = 97.7%" and figures["measured 8192"] == "99.0%"
-    assert figures["product 4096"] == "100.32% · 1,426.2 / 1,451.8 = 98.6%" and figures["measured 4096"] == "98.4%"
-    assert (figures["predicted"], figures["drop"], figures["fewer 20"], figures["fewer cuBLAS"]) == (
-        "5.8",
-        "4.5",
-        "2.1%",
-        "0.8%",
+    assert (
+        figures["product 8192"] == "103.53% · 1,350.6 / 1,430.5 = 97.7 ± 2.1%" and figures["measured 8192"] == "99.0%"
+    )
+    assert (
+        figures["product 4096"] == "100.32% · 1,426.2 / 1,451.8 = 98.6 ± 2.1%" and figures["measured 4096"] == "98.4%"
     )
     row = ("random, 8192", "1,350.6 and 1,430.5", "2.354 and 2.469", "693 and 693", "1.2185 and 1.1909")
     assert power.alone_table().rows[2] == row
@@ -67,22 +63,33 @@ def test_shares_by_time_are_of_means_over_quarters_of_a_second():
 
 
 @pytest.mark.parametrize(("size", "places"), [(8192, [0, 5, 9]), (4096, [0, 3, 9])])
-def test_20s_code_has_two_places(size, places):
+def test_20s_code_has_two_places_and_19_comes_first_elsewhere(size, places):
     """The second time as the variant whose tile is as wide as the one that 20 chooses."""
-    first, again, _ = power.PLACES[size].values()
+    first, again = power.KERNEL, power.AGAIN[size]
     launched = [of.resolve(operands.imagined(size, size, size, of.types), H200).kernel for of in (first, again)]
     assert launched[0].parameters == launched[1].parameters == again.parameters
     for name in copy_engine.TWICE:
         keys = [point.key for point in load(name).points if size == point.M]
-        assert [keys.index(copy_engine.timed(of, size, name).key) for of in power.PLACES[size].values()] == places
+        assert [keys.index(copy_engine.timed(of, size, name).key) for of in (first, again, find("19"))] == places
         assert len(keys) == 13
+    assert [point.kernel[:2] for point in load("order").points if size == point.M] == ["19", "20"]
 
 
 def test_shares_are_by_recording_and_by_process():
-    found = power.by_process(8192)
-    of = copy_engine.timed(find("19"), 8192, "hopper").processes[1]
-    assert found.shape == (3, 2, 3) and np.isclose(found[2, 0, 1], 100 * np.median(np.divide(of.cublas.ms, of.own.ms)))
-    assert found[:2].min() > found[2].max()
-    assert [power.figures()[name] for name in ("same 8192", "lead 8192")] == ["−0.5 to 0.5", "1.7 to 3.9"]
-    rows = power.processes_table().rows
-    assert rows[2][2:] == ("100.7, 100.6, 100.7", "100.6, 99.4, 100.2") and len(rows) == 6
+    nineteen = find("19")
+    of = copy_engine.timed(nineteen, 8192, "hopper").processes[1]
+    found = power.by_process(nineteen, 8192, "hopper")
+    assert len(found) == 3 and np.isclose(found[1], 100 * np.median(np.divide(of.cublas.ms, of.own.ms)))
+    assert power.pooled(power.KERNEL, 8192).min() > power.pooled(nineteen, 8192).max() + 2
+    assert [power.figures()[name] for name in ("same 8192", "lead 8192")] == ["0.38%", "2.6 to 2.9%"]
+    rows = power.orders_table().rows
+    assert rows[2][2:] == ("100.3 (99.4 to 100.6)", "100.7 (100.6 to 100.7)", "100.7 (100.7 to 100.8)")
+    assert len(rows) == 6 and [row[4] == "not timed" for row in rows] == [False, True, False] * 2
+
+
+def test_the_median_pair_is_fair_where_the_card_slowed_down_between_samples():
+    """The ratio of the medians isn't: most of 20's samples are slow, and half of cuBLAS's are quick."""
+    own, theirs = (
+        getattr(copy_engine.timed(power.KERNEL, 4096, "order").processes[2], who).ms for who in ("own", "cublas")
+    )
+    assert np.median(theirs) / np.median(own) < 0.91 and np.median(np.divide(theirs, own)) > 0.99
