@@ -25,7 +25,7 @@ from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
 from ..variants import find_variant
 from .by_size import SIZES
-from .register_banks import dispatched, measured, reads
+from .register_banks import one_at_a_time, reads
 
 RUNG = find("13_autotuned")
 TILES = ("128×256", "64×128/2", "32×64/4", "16×32/4")
@@ -41,17 +41,18 @@ UNDONE = {
     "none: 13 as it is": ("", {}),
     "1 undone: a k's fragments are read when it begins": ("fragments of this k", {}),
     "2 undone: wait, barrier and read 0 between steps": ("barrier between steps", {}),
-    "3 undone: remainder last, whole steps in a branch of their own": ("remainder last, in a branch of its own", {}),
+    "3 undone: remainder last, whole steps in a branch": ("remainder last, in a branch of its own", {}),
     "3 undone: remainder last, every copy asks": ("remainder last", {}),
     "4 undone: sums stored in order": ("columns in order", {}),
     "1 to 4 undone (3 in a branch)": ("all four as in 12", {}),
     "1 to 4 undone, and 12's three buffers and 16 × 8 sums": ("all four as in 12", {"STAGES": 3, "TM": 16, "TN": 8}),
     "three buffers, so copies two steps ahead": ("", {"STAGES": 3}),
     "a thread's sums 16 × 8, not 8 × 16": ("", {"TM": 16, "TN": 8}),
-    "no if round the six copies: a predicate in each": ("copies turned off one by one", {}),
-    "tiles of C row by row, as in 12": ("tiles row by row", {}),
+    "no if round the six copies": ("copies turned off one by one", {}),
 }
 """Variants of 13 by what is edited in them: their labels and parameters."""
+WAITS = profiles.BETWEEN, profiles.SHARED, profiles.BARRIER, profiles.DISPATCH
+"""Counters by which they are compared: a warp's cycles from one instruction to the next, and states among these."""
 LONG = 0.02
 """The ms from which a random product counts as long."""
 
@@ -216,58 +217,30 @@ def until(loop: list[SassInstruction]) -> int:
 
 
 @lru_cache
-def undone() -> dict[str, tuple[Kernel, Point]]:
-    """Return these variants with their times at 4096."""
+def undone() -> dict[str, tuple[Kernel, Point, dict[str, int | float]]]:
+    """Return these variants with their times and their counters at 4096."""
     return {
-        name: (of, recorded(of, [4096], "variants").points[0])
+        name: (of, recorded(of, [4096], "variants").points[0], profiles.counted(of, (4096,) * 3, "variant_profiles"))
         for name, (label, more) in UNDONE.items()
         for of in [find_variant("13", label, **more)]
     }
 
 
 def loops() -> Table:
-    """Return the times of these variants."""
-    times = [at.ms for _, at in undone().values()]
+    """Return what these variants take longer and how their warps wait, and the same of 12."""
+    rows = [(name, at.ms, counts) for name, (_, at, counts) in undone().items()]
+    rows.append(("12, timed in another recording", before()[(4096,) * 3].ms, profiles.measured(find("12"))))
+    none = next(iter(undone().values()))[1]
     return Table(
-        ("edit of 13", "ms", "longer"),
+        ("edit of 13", "longer", "cycles", "shared memory", "barrier", "dispatch"),
         [
-            (name, f"{ms:.3f}", f"{ms / times[0] - 1:+.1%}" if ms > 1.002 * times[0] else "within noise" if n else None)
-            for n, (name, ms) in enumerate(zip(UNDONE, times, strict=True))
+            (name, f"{ms / none.ms - 1:+.1%}" if n else None, *(f"{of[each]:.2f}" for each in WAITS))
+            for n, (name, ms, of) in enumerate(rows)
         ],
-        f"M = N = K = 4096, {card().name} at 1,980 MHz",
-        "Medians of 15 samples of one process. K has no remainder; the code is ready for one. "
-        "Only the edit to 16 × 8 sums alone spills registers, 4 bytes.",
-    )
-
-
-@lru_cache
-def counted() -> list[dict[str, int | float]]:
-    """Return the counters of 12 and 13 at 4096, their FFMAs' cycles alone, and the dispatch stalls that these cause."""
-    of = {find("12"): profiles.measured(find("12")), RUNG: anatomy.of(RUNG, (4096,) * 3).main.counts}
-    return [
-        counts | {"millions": counts["all"] / 1e6, "alone": cycles, "banks": dispatched(counts, cycles)}
-        for kernel, counts in of.items()
-        for cycles in [measured("", kernel)]
-    ]
-
-
-def beside_12() -> Table:
-    """Return what was measured of the loops of 12 and 13."""
-    return Table(
-        ("", "12", "13"),
-        [
-            (head, *(f"{of[name]:{form}}" for of in counted()))
-            for head, name, form in (
-                ("instructions, millions", "millions", ",.0f"),
-                ("cycles from a warp's instruction to its next", profiles.BETWEEN, ".2f"),
-                ("of these, dispatch", profiles.DISPATCH, ".2f"),
-                ("of these, fixed latency", "state: fixed latency", ".2f"),
-                ("of these, waits for shared memory", profiles.SHARED, ".2f"),
-                ("of these, waits for L2 or DRAM", profiles.L2, ".2f"),
-                ("cycles of an FFMA, all of them alone", "alone", ".2f"),
-            )
-        ],
-        f"M = N = K = 4096, {card().name}",
+        f"M = N = K = 4096, {card().name}; timed at 1,980 MHz",
+        f"13 takes {none.ms:.3f} ms, the median of 15 samples from {min(none.processes[0].own.ms):.3f} to "
+        f"{max(none.processes[0].own.ms):.3f}. K has no remainder; the code is ready for one. "
+        "16 × 8 sums alone spill registers, 4 bytes.",
     )
 
 
@@ -295,59 +268,71 @@ def squares() -> Figure:
 
 def loop_figures() -> dict[str, str]:
     """Return the figures in the sentences of the page on 13's loop, after checking what they say."""
-    kernels, points = zip(*undone().values(), strict=True)
-    costs, none = [at.ms / points[0].ms - 1 for at in points], points[0].processes[0].own
-    (barrier, *behind), (late, *one), (first, *two), (same, *_) = [
-        [[int(n) for n in re.findall(r"after +(\d+)|used (\d+)", row) for n in n if n] for row in behind_barrier(of)]
-        for of in (*kernels[:3], kernels[5])
+    kernels, points, counts = zip(*undone().values(), strict=True)
+    costs = [at.ms / points[0].ms - 1 for at in (*points, before()[(4096,) * 3])]
+    cycles, shared, barriers, dispatch, issued = [
+        [of[name] for of in (*counts, profiles.measured(find("12")))] for name in (*WAITS, "all")
     ]
-    (befores, uses), (old, new), twelve = zip(*behind, strict=True), counted(), before()[(4096,) * 3].ms / points[0].ms
-    codes, crowded = zip(
-        *(
-            (
-                sorted(at.opcode for at in hot_loop(sass(of))),
-                sum(len(read) > 1 == len({register % 2 for register in read}) for read in reads(of)),
-            )
-            for of in kernels
-        ),
-        strict=True,
+    (barrier, *behind), (first, *theirs), (late, *_) = [
+        [[int(n) for n in re.findall(r"after +(\d+)|used (\d+)", row) for n in n if n] for row in behind_barrier(of)]
+        for of in (RUNG, "12", kernels[1])
+    ]
+    (befores, uses), codes = zip(*behind, strict=True), [hot_loop(sass(of)) for of in kernels]
+    early, paces = (
+        [
+            sum(of.opcode == "LDS.128" and until(code[n:] + code[:n]) < 20 for n, of in enumerate(code))
+            for code in (*codes, hot_loop(sass("12")))
+        ],
+        [one_at_a_time(reads(of)) for of in kernels[:6]],
     )
+    banks = [
+        [of for read in reads(kernels[n]) for of in [{register % 2 for register in read}] if len(read) > 1 == len(of)]
+        for n in (0, 5)
+    ]
     assert (
         {mhz for at in points for each in at.processes for mhz in each.own.sm_mhz} == {1980}
         and {(at.times, at.samples) for at in points} == {(1, 15)}
-        and [resources(of).spill_store_bytes for of in kernels] == [0] * 9 + [4, 0, 0]
-        and max(abs(costs[8]), abs(costs[11])) < 0.002 < 0.02 < min(*costs[1:8], *costs[9:11])
-        and costs[6] < sum(costs[of] for of in (1, 2, 3, 5))
-        and len(operands(hot_loop(sass(RUNG)))) == 1024
+        and [resources(of).spill_store_bytes for of in kernels] == [0] * 9 + [4, 0]
+        and [sum(of.opcode.startswith("LDS") for of in codes[0]), sum("@!PT LDS" in of.text for of in codes[0])]
+        == [51, 3]
+        and len(operands(codes[0])) == 1024
+        and "FFMA R101, R146.reuse, R156, R101" in [of.text for of in codes[0]]
+        and "FFMA R100, R146.reuse, R156, R100" in [of.text for of in codes[5]]
+        and [len(of) for of in codes[:3]] + [len(codes[5])] == 4 * [len(codes[0])] == 4 * [len(codes[10]) - 3]
+        and all(
+            [sum(of.opcode == "BRA" for of in codes[n]), sum("@!P3 LDGSTS" in of.text for of in codes[n])] == [1, 6]
+            for n in (0, 10)
+        )
+        and all(shared[n] > 2.4 * shared[0] and barriers[n] > 2 * barriers[0] for n in (1, 2, 10))
+        and 0.1 < dispatch[1] < dispatch[0] < dispatch[2] - 0.05
+        and dispatch[2] - dispatch[1] > 0.6 * (cycles[2] - cycles[1])
+        and all(1.009 < issued[n] / issued[0] < 1.0115 for n in (3, 4))
+        and max(abs(shared[5] - shared[0]), abs(barriers[5] - barriers[0])) < 0.021 < dispatch[5] - dispatch[0]
+        and np.count_nonzero(np.diff([*map(min, banks[1])])) > 0.9 * len(banks[1])
+        and min(costs[6:8]) > costs[11] + 0.06
+        and shared[11] < 0.1 < 0.17 < min(*shared[1:3], *shared[6:8])
         and all(barrier[0] < before < 1024 <= before + use for before, use in behind)
-        and late[0] > 800 > first[0] == 0 == max(of[0][0] for of in (one, two))
-        and [sum(before == 0 for before, _ in one), [use for _, use in one].count(0)] == [5, 2]
-        and same == barrier
-        and codes[0] == codes[1] == codes[2] == codes[5]
-        and codes[0].count("BRA") == codes[10].count("BRA") == 1
-        and 0.04 < costs[7] - (twelve - 1) < 0.08
-        and abs(old["all"] * old[profiles.BETWEEN] / new["all"] / new[profiles.BETWEEN] / twelve - 1) < 0.002
-        and new["banks"] < new[profiles.DISPATCH] / 3 < 0.9 * old[profiles.DISPATCH] < old["banks"]
-        and chosen((4096,) * 3).whole > 0
+        and first[0] == 0
+        and [[before for before, _ in theirs].count(0), [use for _, use in theirs].count(0)] == [4, 2]
+        and late[0] > 800
+        and early[0] == 0
+        and early[4] == early[11]
+        and shared[4] > 2 * shared[11] > 2 * shared[0]
+        and chosen((4096,) * 3).shares > 0
     )
     return {
-        "least": f"{min(none.ms):.3f}",
-        "most": f"{max(none.ms):.3f} ms",
-        "twelve": f"{twelve - 1:.1%}",
+        "crowded": str(len(banks[0])),
+        "crowded in order": str(len(banks[1])),
+        "pace 1": f"{paces[1]:.2f}",
+        "pace 2": f"{paces[2]:.2f}",
+        "without if": f"{costs[10]:.1%}",
+        "more 12": f"{issued[11] / issued[0] - 1:.1%}",
         "barrier": str(barrier[0]),
         "reads": f"{befores[0]} to {befores[-1]}",
         "uses": f"{min(uses)} to {max(uses)}",
-        "issued": str(2 * min(uses)),
-        "gap": str(befores[0] - barrier[0]),
-        "end": str(1024 - befores[-1]),
-        "instructions": f"{len(codes[0]):,}",
-        "crowded": str(crowded[0]),
-        "crowded in order": str(crowded[5]),
-        "more": f"{old['all'] / new['all'] - 1:.1%}",
-        "slower": f"{old[profiles.BETWEEN] / new[profiles.BETWEEN] - 1:.1%}",
-        "banks before": f"{old['banks']:.2f}",
-        "banks": f"{new['banks']:.2f}",
+        **{f"early {name}": str(early[n]) for name, n in (("1", 1), ("2", 2), ("12", 11))},
         "nvrtc": "NVRTC " + recorded(RUNG, [4096], "variants").provenance["nvrtc"],
+        "card": card().name,
     }
 
 
