@@ -4,9 +4,9 @@ Where a table of this GPU has the size, it decides; see `tuned`. Elsewhere a mod
 knows the times of a tile's multiply step and of its end, what L2 and memory give to all multiprocessors together, what
 L2 gives to one, and the times of a launch and of another that adds parts of sums. Products that are too thin or too
 small for tensor cores go to another kernel, `THIN`, vectors and pairs of them to `WIDE` or `TALL`, a small C with a
-long K to `DEEP`, and a short K to `SHALLOW`; each has a model of its own. All were fitted to times on an H200, that of
-22 to 40,661 of 730 products, that of `DEEP` to 1,984, and that of `SHALLOW` to 2,382; on another GPU only the order of
-the choices counts. Nothing is measured at a call, and the same problem is always done in the same way.
+long K to `DEEP`, and a short K to `SHALLOW`; each has a model of its own. All were fitted to times on an H200: 22's to
+40,661 of 730 products, `DEEP`'s to 1,984, `THIN`'s to 16,651 of 351, and `SHALLOW`'s to 4,154 of 198. On another GPU
+only the order of the choices counts. Nothing is measured at a call, and the same problem is always done the same way.
 """
 
 from __future__ import annotations
@@ -422,38 +422,40 @@ def _thin_setting(BM: int, BN: int, WM: int, SLICES: int) -> dict[str, int]:
 
 
 THIN_PACES = {
-    (1, 8, 1, 16): (0.388, 0.998),
-    (1, 16, 1, 16): (0.924, 0.346),
-    (1, 32, 1, 8): (0.944, 0.3),
-    (4, 1, 1, 2): (1.177, 0.301),
-    (4, 8, 1, 8): (1.862, 0.644),
-    (4, 16, 2, 4): (1.298, 0.399),
-    (8, 2, 2, 2): (1.366, 0.445),
-    (8, 16, 2, 2): (1.172, 0.419),
-    (8, 32, 2, 2): (1.153, 0.325),
-    (16, 16, 4, 2): (1.656, 0.461),
-    (32, 32, 8, 1): (1.416, 0.369),
+    (1, 8, 1, 16): (0.930, 0.269),
+    (1, 8, 1, 32): (0.822, 0.369),
+    (1, 16, 1, 16): (0.927, 0.224),
+    (1, 16, 1, 32): (0.640, 0.274),
+    (1, 32, 1, 8): (0.991, 0.234),
+    (1, 32, 1, 32): (0.625, 0.192),
+    (4, 1, 1, 2): (1.314, 0.169),
+    (4, 8, 4, 8): (1.542, 0.384),
+    (4, 16, 4, 8): (1.477, 0.308),
+    (8, 8, 4, 8): (1.420, 0.420),
+    (8, 16, 4, 2): (1.162, 0.313),
+    (8, 32, 2, 2): (1.039, 0.245),
+    (16, 32, 4, 1): (1.045, 0.234),
+    (32, 32, 8, 1): (1.182, 0.253),
 }
 """BM, BN, WM and SLICES of `THIN` to choose among, and µs: of a launch, and of the loads that are ahead."""
 THIN_SETTINGS = tuple(_thin_setting(*of) for of in THIN_PACES)
 """The same as template arguments."""
-AHEAD, NARROW, NEAR = 8, 8, 50e6
-"""Times that loads of `THIN` are ahead, columns below which a tile is for one or two columns of C only, and bytes that
-come from L2."""
+AHEAD, NARROW = 8, 8
+"""Times that loads of `THIN` are ahead, and columns below which a tile is for one or two columns of C only."""
 
 
-def thin_cost(of: Mapping[str, int], shape: tuple[int, int, int]) -> float:
+def thin_cost(of: Mapping[str, int], shape: tuple[int, int, int], multiprocessors: int) -> float:
     """Return the µs that the model expects of `THIN` with these template arguments."""
     M, N, K = shape
     if of["BN"] < NARROW and N > 2:
         return inf
     launch, load = THIN_PACES[of["BM"], of["BN"], of["WM"], of["SLICES"]]
-    deep, blocks = WARP // of["WN"] * of["SLICES"], -(-M // of["BM"]) * -(-N // of["BN"])
-    times, bytes_moved = -(-K // (deep * AHEAD)), moved(M, N, K)
-    warps = blocks * (of["BM"] // of["WM"]) * of["SLICES"]
-    issued = warps * (of["WM"] + 1) * (3.36 * times * AHEAD + 1.71 * min(times * AHEAD, K / deep)) / 1e6
-    far = max(bytes_moved - NEAR, 0) * 0.169e-6
-    return launch + times * load + issued + warps * 0.291e-3 + bytes_moved * 0.0377e-6 + far
+    times = -(-K // (WARP // of["WN"] * of["SLICES"] * AHEAD))
+    warps, blocks = of["BM"] // of["WM"] * of["SLICES"], -(-M // of["BM"]) * -(-N // of["BN"])
+    most = -(-blocks // multiprocessors)  # blocks of the busiest SM, and how many fit its threads and registers
+    fit = min(2048, 65536 / (24 + 13 * of["WM"])) // (WARP * warps)
+    issued = most * warps * (0.00426 * (of["WM"] + 1) * times + 0.0289)
+    return launch + -(-most // max(fit, 1)) * times * load + issued + moved(M, N, K) * 0.163e-6
 
 
 def _thin_kernel(name: str, idea: str, of: Mapping[str, int]) -> Kernel:
@@ -468,14 +470,15 @@ ONCE, PER_SM, FROM_MEMORY = 1.5, 0.048e6, 4.2e6
 
 
 SHALLOW_PACES = {
-    (64, 64, 32, 16, 32): (1.139, 0.847, 0.419, 0.0230),
-    (64, 64, 64, 16, 32): (1.129, 1.182, 0.617, 0.0331),
-    (32, 128, 16, 32, 32): (1.314, 0.617, 0.249, 0.0090),
-    (64, 128, 16, 32, 32): (1.492, 0.605, 0.382, 0.0221),
-    (64, 128, 64, 32, 32): (1.267, 1.309, 1.262, 0.0244),
-    (16, 64, 64, 16, 16): (0.836, 1.092, 0.232, 0.0347),
-    (64, 32, 32, 16, 16): (1.148, 0.630, 0.299, 0.0378),
-    (32, 32, 64, 16, 16): (0.997, 1.002, 0.245, 0.0273),
+    (64, 128, 16, 32, 32): (1.466, 0.629, 0.288, 0.0266),
+    (16, 64, 64, 16, 16): (0.999, 0.827, 0.220, 0.0373),
+    (64, 32, 32, 16, 16): (1.027, 0.701, 0.297, 0.0400),
+    (32, 32, 64, 16, 16): (1.065, 0.773, 0.231, 0.0276),
+    (32, 64, 16, 16, 32): (1.136, 0.551, 0.147, 0.0148),
+    (16, 64, 32, 16, 16): (1.010, 0.678, 0.157, 0.0216),
+    (32, 32, 16, 16, 16): (1.172, 0.493, 0.118, 0.0217),
+    (16, 128, 32, 16, 32): (1.081, 0.697, 0.319, 0.0155),
+    (32, 128, 64, 16, 32): (1.191, 1.012, 0.564, 0.0450),
 }
 """BM, BN, BK, WM and WN of `SHALLOW` to choose among, and µs: of a launch, of the wait for a step's tiles, and, for
 each block that an SM gets, of a step and of a write by each thread."""
@@ -548,7 +551,7 @@ def deep_cost(of: Mapping[str, int], shape: tuple[int, int, int], multiprocessor
     clusters, steps = down * across, -(-K // BK)
     if clusters > 2 * fit or steps < 2 * SPLIT:
         return inf
-    rows, columns = min(BM, -(-M // 8) * 8), min(BN, -(-N // BOX) * BOX)  # that a block fetches
+    rows, columns = min(BM, -(-M // 8) * 8), min(-(-BN // BOX), -(-N // BOX)) * BOX  # that a block fetches
     own, fetched = ((rows * lines(K, more) + columns * lines(N, more)) * SWIZZLE for more in (ASKEW, STRADDLE))
     alike = max(down, across) * max(1, BOX / (-(-N // CHUNK) * CHUNK))
     step = _step(step * (1 - DEEP_LOW * (1 - rows / BM)), own, fetched * SPLIT * min(clusters, fit), alike, shape)
@@ -567,7 +570,7 @@ def _others(problem: Problem, multiprocessors: int) -> Iterator[tuple[float, Ker
     Those of `WIDE` and `TALL` follow from the shape alone, by rules that suited an H200.
     """
     (M, N, K), copied, once = problem.shape, unfetchable(problem), []
-    yield from ((thin_cost(of, problem.shape), THIN, of) for of in THIN_SETTINGS)
+    yield from ((thin_cost(of, problem.shape, multiprocessors), THIN, of) for of in THIN_SETTINGS)
     yield from ((deep_cost(of, problem.shape, multiprocessors) + copying(problem), DEEP, of) for of in DEEP_SETTINGS)
     for of in SHALLOW_SETTINGS:
         yield shallow_cost(of, problem.shape, 8 * problem.types.result.itemsize, multiprocessors), SHALLOW, of

@@ -11,14 +11,15 @@ from .test_half_kernels import drawn
 from .test_thin import GENERAL, H200, TYPES, each_type, taken
 
 QUICKEST = (
-    (3556, 459, 28),
-    (97, 4927, 34),
-    (918, 2491, 2),
-    (3366, 1052, 7),
-    (309, 10181, 49),
-    (21, 3820, 47),
-    (2055, 8, 12),
-    (1528, 42, 101),
+    (5554, 802, 9),
+    (131, 2156, 33),
+    (8347, 120, 23),
+    (410, 54, 35),
+    (9303, 131, 4),
+    (79, 3760, 24),
+    (7107, 27, 14),
+    (336, 1439, 21),
+    (2501, 455, 44),
 )
 """For each of `SHALLOW_SETTINGS`, a problem that it does the quickest by the model."""
 SMALL = {"BM": 32, "BN": 32, "BK": 16, "WM": 16, "WN": 16}

@@ -167,5 +167,5 @@ def test_each_setting_is_the_quickest_somewhere():
     rng = np.random.default_rng(0)
     shapes = [tuple(int(2**x) for x in rng.uniform(0, 13, 3)) for _ in range(3000)]
     shapes += [(m, n, k) for m in (1, 2, 64, 300, 4096) for n in (1, 2, 3, 64, 4096) for k in (1, 64, 1000, 65536)]
-    costs = np.array([[thin_cost(of, shape) for of in THIN_SETTINGS] for shape in shapes])
+    costs = np.array([[thin_cost(of, shape, 132) for of in THIN_SETTINGS] for shape in shapes])
     assert (costs > 0).all() and set(costs.argmin(axis=1)) == set(range(len(THIN_SETTINGS)))
