@@ -188,103 +188,103 @@ def measured() -> Table:
     )
 
 
-def steps(size: Size) -> int:
-    """Return the steps of 22 alone's busiest block."""
-    of, (shared, clusters) = (kernel := launched(size, ALONE).kernel).parameters, kernel.division
-    tiles = -(-size[0] // (of["BM"] * of["CLUSTER"])) * -(-size[1] // of["BN"])
-    return max(
-        sum(end - begin for _, begin, end in pieces(each, clusters, shared, tiles, -(-size[2] // of["BK"])))
-        for each in range(clusters)
-    )
+def longer(kernel: Kernel, size: Size) -> tuple[float, float]:
+    """Return by how many µs a build's samples are longer than those of 22 alone, from the least to the most.
 
-
-@cache
-def unrelated() -> dict[Size, float]:
-    """Return what share longer 22 alone takes with shares turned off, where it cuts no sum, so that no work changes."""
-    return {size: lost for size, lost in lost_by(WHOLE).items() if not launched(size, ALONE).division.counts["shared"]}
+    Samples of 22 as it is called count too, where that is the same launch.
+    """
+    twice = (ALONE, KERNEL)[: 1 + (launched(size).kernel.name == KERNEL.name)]
+    alone, ms = ([ms for of in each for ms in points(of)[size].processes[0].own.ms] for each in (twice, (kernel,)))
+    return 1e3 * (min(ms) - max(alone)), 1e3 * (max(ms) - min(alone))
 
 
 def without(kernel: Kernel, size: Size) -> tuple[str, ...]:
     """Return the µs of 22 alone and of a build; by how much it is longer, from least to most; and that in percent."""
-    alone, ms = (points(of)[size].processes[0].own.ms for of in (ALONE, kernel))
     return (
         *(f"{1e3 * points(of)[size].ms:#.4g}" for of in (ALONE, kernel)),
-        f"{1e3 * (min(ms) - max(alone)):+.2f} to {1e3 * (max(ms) - min(alone)):+.2f}",
+        "{:+.2f} to {:+.2f}".format(*longer(kernel, size)),
         f"{lost_by(kernel)[size]:+.1%}",
     )
+
+
+def second(size: Size) -> str:
+    """Return what is launched after 22 alone, in a queue of equal products."""
+    return "add_parts" if launched(size, ALONE).division.workspace else "pad" if kind(size) == KINDS[3] else "22"
 
 
 def early() -> Table:
     """Return the µs of 22 alone and without its early call, and by how much these are longer."""
     return Table(
-        ("M×N×K", "free SMs", "22 alone", "without early call", "longer by, µs", "longer", "with an unrelated edit"),
+        ("M×N×K", "launch 2", "free SMs", "with early call", "without", "longer by, µs", "longer"),
         [
             (
-                times_of(size) + f" ({called}.cu)" * (called != KERNEL.name),
-                ceilings.card().sms - launched(size, ALONE).blocks,
+                times_of(size),
+                second(size),
+                ceilings.card().sms - launched(size, ALONE).blocks if second(size) == "22" else None,
                 *without(OVERLAP, size),
-                f"{unrelated()[size]:+.1%}" if size in unrelated() else None,
             )
             for size in points(OVERLAP)
-            for called in [launched(size).kernel.name]
         ],
         f"µs of a launch, {ceilings.card().name}",
-        f"Free SMs: of {ceilings.card().sms}; an SM has room for one block, of 202 KiB of shared memory or more. "
-        "Longer by: the least and the most that two samples differ. A call of 22 leaves some products to the file in "
-        "brackets. At 256×256×16384 and 1×4096×4096, the chain is 22 → add_parts → 22; in the last two lines, where A "
-        "and B are copied, pad → 22 → pad. Only 22's early call is removed.",
+        "Longer by: the least and the most that two samples differ, the second measurement's included. Longer: by the "
+        f"medians. Free SMs: of {ceilings.card().sms}; an SM has room for one block of 22.",
     )
 
 
 def shuffled() -> Table:
-    """Return the µs of 22 alone and without the shuffle, by how much these are longer, and that for each step."""
+    """Return the µs of 22 alone and without the shuffle, and by how much these are longer."""
     return Table(
-        ("M×N×K", "steps, tile", "22 alone", "without shuffle", "longer by, µs", "longer", "ns a step"),
+        ("M×N×K", "tile", "with shuffle", "without", "longer by, µs", "longer"),
         [
-            (
-                times_of(size),
-                f"{steps(size)} of {of['BM']} × {of['BN']}",
-                *without(OWN_NUMBER, size),
-                round(1e6 * lost * points(ALONE)[size].ms / steps(size)),
-            )
-            for size, lost in lost_by(OWN_NUMBER).items()
+            (times_of(size), f"{of['BM']} × {of['BN']}", *without(OWN_NUMBER, size))
+            for size in points(OWN_NUMBER)
             for of in [launched(size, ALONE).kernel.parameters]
         ],
         f"µs of a launch, {ceilings.card().name}",
-        "ns a step: the difference of the medians, divided by the busiest block's steps.",
     )
 
 
 def short_launches() -> dict[str, str]:
     """Return the figures in the sentences of the deeper page, by their names for glue, after checking what they say."""
     alone, late, own = points(ALONE), lost_by(OVERLAP), lost_by(OWN_NUMBER)
-    small, half, full, _, thin, few, odd, last = alone
-    same = [size for size in alone if launched(size).kernel.name == KERNEL.name]
-    moved, gained = max(map(abs, unrelated().values())), late[half] * alone[half].ms
-    assert [size for size in alone if late[size] > moved] == [small] and len(same) == 5 and late[half] > 0.95 * moved
-    assert [size for size in alone if own[size] <= moved] == [thin, few, last]
+    small, half, full, long, thin, few, odd, last = alone
+    same, *spans = (
+        [size for size in alone if launched(size).kernel.name == KERNEL.name],
+        *({size: longer(of, size) for size in alone} for of in (OVERLAP, OWN_NUMBER)),
+    )
+    quicker, slower = ([[at for at, (_, most) in of.items() if most < 0] for of in spans],
+                       [[at for at, (least, _) in of.items() if least > 0] for of in spans])  # fmt: skip
+    helped, twice = [at for at in slower[1] if at != few], [points()[size].ms / alone[size].ms - 1 for size in same]
+    assert slower == [[small, half, thin], [small, half, full, long, few, odd]] and quicker == [[long, last], []]
     assert (
-        0.015 < gained / alone[few].ms < gained / alone[odd].ms < 0.02
-        and min(launched(size, ALONE).kernel.dynamic_shared_bytes for size in alone) // 1024 == 202
-        and launched(few, ALONE).blocks == launched(LONG, ALONE).blocks == ceilings.card().sms - 36
-        and {len(at.processes) for of in (ALONE, OVERLAP, OWN_NUMBER) for at in points(of).values()} == {1}
-        and {at.samples for of in (ALONE, OVERLAP, OWN_NUMBER) for at in points(of).values()} == {5, 6, 7}
+        spans[1][few][0] < 0.03
+        and same == [small, half, full, long, last]
+        and {launched(size, ALONE).kernel.parameters["BM"] for size in alone if size != last} == {64}
+        and [ceilings.card().sms - launched(size, ALONE).blocks for size in alone if second(size) == "22"]
+        == [100, 68, 4]
+        and {f"{1e3 * late[size] * alone[size].ms:.1f}" for size in (small, half)} == {"0.2"}
+        and 2 * min(launched(size, ALONE).kernel.dynamic_shared_bytes for size in alone) > 228 << 10
+        and {len(at.processes) for of in (ALONE, OVERLAP, OWN_NUMBER, KERNEL) for at in points(of).values()} == {1}
+        and {points(of)[at].samples for of in (ALONE, OVERLAP, OWN_NUMBER, KERNEL) for at in alone} == {5, 6, 7}
     )
     assert all(
         of.kernel.parameters == called.kernel.parameters and of.division == called.division
         for of, called in ((launched(size, ALONE), launched(size)) for size in same)
     )
+    assert [
+        descriptor(of.variant(**any_shape.setting(*at))).split(maxsplit=1)[0]
+        for of in [KERNEL.edited(("if (warp >=", "if (threadIdx.x / 32 >="), label="line 76")]
+        for at in ((64, 64, 12), (128, 256, 4, 2))
+    ] == ["16", "0"]
     return {
         "small": f"{1e3 * alone[small].ms:.1f} µs",
         "card": ceilings.card().name,
-        "again": f"{max(abs(points()[size].ms / alone[size].ms - 1) for size in same):.1%}",
-        "half": f"{late[half]:.1%}",
-        "gained": f"{1e3 * gained:.1f} µs",
+        "again": f"{max(map(abs, twice)):.1%}",
+        "gained": f"{1e3 * late[half] * alone[half].ms:.1f} µs",
         "thin": f"{1e3 * late[thin] * alone[thin].ms:.1f} µs",
-        "shuffled": f"{min(share for share in own.values() if share > moved):.0%} to {max(own.values()):.0%}",
-        **{f"ns {at[0]}": f"{1e6 * own[at] * alone[at].ms / steps(at):.0f} ns" for at in (half, full, few)},
-        "moved": f"{moved:.1%}",
-        "share": f"{gained / alone[odd].ms:.0%}",
+        "shuffled": f"{min(own[size] for size in helped):.0%} to {max(own[size] for size in helped):.0%}",
+        "edge": f"{spans[1][few][0]:.2f} µs",
+        "spread": f"{max(ms := alone[odd].processes[0].own.ms) / min(ms) - 1:.0%}",
     }
 
 
