@@ -407,11 +407,15 @@ def figures() -> dict[str, str]:
     )
     assert abs(sum(terms.values()) - expected) < 1e-6 and other < expected and found[LONG].expected == deep
     new = points(recording=RANDOM)
-    least = min(new, key=lambda size: new[size].percent_of_searched)
+    least, worst = (
+        min((at for at in new if kind(at) in kinds), key=lambda size: new[size].percent_of_searched)
+        for kinds in (KINDS, KINDS[:1])
+    )
     large = [(covered(at), new[at].percent_of_searched) for at in new if kind(at) == KINDS[0]]
     wasted, tight = [percent for of, percent in large if of > 1.25], [percent for of, percent in large if of < 1.1]
     assert geometric_mean(wasted) + 10 < geometric_mean(tight) < 100 and not new.keys() & {*found, *LAYERS}
-    assert (kind(least), least[0], chosen(least).parameters["BM"]) == (KINDS[0], 264, 192) and covered(least) > 1.25
+    assert (worst[1], chosen(worst).parameters["BN"]) == (400, 192) and covered(worst) > 1.25
+    assert (kind(least), least[1], chosen(least).name) == (KINDS[3], 10, KERNEL.name)
     both = [at for at in half.keys() & own.keys() if kind(at) == KINDS[0]]
     beside = [own[at].percent_of_searched for at in cut.keys() & own.keys()]
     assert all(
@@ -452,6 +456,9 @@ def figures() -> dict[str, str]:
         "new lost": f"{sum(percent < 100 for _, percent in large)} of {len(large)}",
         "new least": f"{new[least].percent_of_searched:.0f}%",
         "new least at": times_of(least),
+        "new least copied": f"{2 * least[0] * least[2] / 1e6:.0f} MB",
+        "new worst": f"{new[worst].percent_of_searched:.0f}%",
+        "new worst at": times_of(worst),
         "wasted": f"{geometric_mean(wasted):.0f}%",
         "wasted of": str(len(wasted)),
         "tight": f"{geometric_mean(tight):.0f}%",
