@@ -19,6 +19,7 @@ from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
 
 from sgemm_tutorial import cublas, gpu
 from sgemm_tutorial.errors import ArgumentError, DeviceError
+from sgemm_tutorial.families.any_shape import KERNEL as ANY_SHAPE
 from sgemm_tutorial.operands import Problem
 
 REQUESTED = 64
@@ -75,7 +76,8 @@ class Candidate:
 def candidates(problem: Problem) -> list[Candidate]:
     """Return the algorithms that cuBLASLt's heuristic finds for a product, the most promising first.
 
-    Of products in FP32, those that would calculate on tensor cores are left out. There may be none.
+    Of products in FP32, those that would calculate on tensor cores are left out. There may be none. In 16 bits, where
+    22 copies A or B because their rows begin anywhere, those for its copies come last; their launches copy, too.
 
     Raises
     ------
@@ -88,13 +90,24 @@ def candidates(problem: Problem) -> list[Candidate]:
     if not problem.on_gpu or types.operand not in cublas.CUDA:
         where = "GPU" if problem.on_gpu else "CPU"
         raise ArgumentError("problem", f"{types.name} on the {where}", "FP32, FP16 or BF16 on a GPU")
-    M, N, K = problem.M, problem.N, problem.K
+    found = _offered(problem, problem.K, problem.N)
+    if types.operand.itemsize == 2:
+        copied, copy = ANY_SHAPE.family.fetchable(problem)
+        if copied is not problem:
+            for of in _offered(copied, copied.A.shape[1], copied.B.shape[1]):
+                found.append(Candidate(f"{of.text}, after copies", lambda launch=of.launch: (copy(), launch())))
+    return found
+
+
+def _offered(problem: Problem, pitchA: int, pitchB: int) -> list[Candidate]:
+    """Return the algorithms for matrices whose rows lie so many elements apart."""
+    types, (M, N, K) = problem.types, problem.shape
     operation = _created("MatmulDesc", c_int(COMPUTE_32F), c_int(R_32F))
     # As in `cublas.launch`: column by column the same memory is Cᵀ = BᵀAᵀ.
-    shapes = ((N, K), (K, M), (N, M))
+    shapes = ((types.operand, N, K, pitchB), (types.operand, K, M, pitchA), (types.result, N, M, N))
     b, a, c = (
-        _created("MatrixLayout", c_int(cublas.CUDA[of]), c_uint64(m), c_uint64(n), c_int64(m))
-        for of, (m, n) in zip((types.operand, types.operand, types.result), shapes, strict=True)
+        _created("MatrixLayout", c_int(cublas.CUDA[of]), c_uint64(m), c_uint64(n), c_int64(pitch))
+        for of, m, n, pitch in shapes
     )
     preference = _created("MatmulPreference")
     attributes = {MAX_WORKSPACE: c_uint64(WORKSPACE)}

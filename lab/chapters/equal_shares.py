@@ -296,7 +296,7 @@ def summary() -> Table:
     return Table(
         ("", "new products, none searched", "shapes and squares, mostly searched"),
         rows,
-        "22's speed in percent of the better opponent's, geometric mean, H200 SXM (in brackets: slower products)",
+        "A call's speed in percent of the better opponent's, geometric mean, H200 SXM (in brackets: slower products)",
         "Slower: by the median over pairs of samples, one taken right after the other.",
     )
 
@@ -355,7 +355,7 @@ def chart() -> Figure:
     drawn.axes.legend(ncols=2, frameon=False, loc="lower left", bbox_to_anchor=(-0.1, 1.1), fontsize=BODY,
                       handletextpad=0)  # fmt: skip
     return drawn.finish(
-        f"Speed of 22 as a percentage of the better opponent's at {len(of):,} new products, by operations."
+        f"Speed of a call as a percentage of the better opponent's at {len(of):,} new products, by operations."
     )
 
 
@@ -381,7 +381,7 @@ def lost_by(kernel: Kernel) -> dict[Size, float]:
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
     own, n4095, n4096, n2176 = points(), *((n,) * 3 for n in (4095, 4096, 2176))
-    half, at_long = points(KERNEL.variant(BITS=16)), [points(of)[LONG] for of in EACH]
+    at_long = [points(of)[LONG] for of in EACH]
     by = [(re.sub(r"algorithm \d+, |stages number \d+, ", "", of.searched.algorithm), of) for of in at_long]
     *_, long, _, few, odd, _ = lost_by(WHOLE)
     found, (best, *_, deep) = searched(), finals()
@@ -415,9 +415,12 @@ def figures() -> dict[str, str]:
     wasted, tight = [percent for of, percent in large if of > 1.25], [percent for of, percent in large if of < 1.1]
     assert geometric_mean(wasted) + 10 < geometric_mean(tight) < 100 and not new.keys() & {*found, *LAYERS}
     assert (worst[1], chosen(worst).parameters["BN"]) == (400, 192) and covered(worst) > 1.25
-    assert (kind(least), least[1], chosen(least).name) == (KINDS[3], 10, KERNEL.name)
-    both = [at for at in half.keys() & own.keys() if kind(at) == KINDS[0]]
-    beside = [own[at].percent_of_searched for at in cut.keys() & own.keys()]
+    beside: dict[bool, list[float]] = {True: [], False: []}  # by whether C has up to four tiles
+    for at in cut.keys() & own.keys():
+        BM, BN, *_ = cut[at].best.setting
+        beside[-(-at[0] // BM) * -(-at[1] // BN) <= 4].append(own[at].percent_of_searched)
+    assert (kind(least), least[1], chosen(least).name) == (KINDS[3], 10, KERNEL.name) and min(beside[True]) > 100
+    unaligned = [new[at].searched.algorithm for at in new if kind(at) == KINDS[3]]
     assert all(
         (geometric_mean(of[at].percent_of_searched for at in sizes if kind(at) == name) > 100) == (name != KINDS[0])
         for name, (of, sizes) in product(KINDS, ((new, new), (own, SHAPES)))
@@ -427,7 +430,6 @@ def figures() -> dict[str, str]:
             name: f"{1e3 * ms:.1f} µs"
             for name, ms in {
                 "deep": own[LONG].ms,
-                "deep whole": points(WHOLE)[LONG].ms,
                 "deep apart": finals()[deep] / 1e3,
                 "deep followed": finals()[best] / 1e3,
                 "turns": two.ms,
@@ -445,12 +447,11 @@ def figures() -> dict[str, str]:
             for name, number in Counter(name for name, _ in by).most_common()
             for times in [[of.searched.ms for its, of in by if its == name]]
         ),
-        "beside": f"{geometric_mean(beside):.0f}%",
-        "beside lost": str(sum(each < 100 for each in beside)),
-        "beside of": str(len(beside)),
-        "half": f"{geometric_mean(half[at].percent_of_searched for at in both):.0f}%",
-        "half full": f"{geometric_mean(own[at].percent_of_searched for at in both):.0f}%",
-        "half of": str(len(both)),
+        "few": f"{geometric_mean(beside[True]):.0f}%",
+        "few of": str(len(beside[True])),
+        "beside": f"{geometric_mean(beside[False]):.0f}%",
+        "beside lost": f"{sum(each < 100 for each in beside[False])} of {len(beside[False])}",
+        "copies": f"{sum('copies' in name for name in unaligned)} of {len(unaligned)}",
         "cublas": load("any_shape").provenance["cublas"],
         "new": f"{len(new):,}",
         "new lost": f"{sum(percent < 100 for _, percent in large)} of {len(large)}",

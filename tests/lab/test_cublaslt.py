@@ -9,7 +9,7 @@ import pytest
 
 from lab import cublaslt
 from sgemm_tutorial import ArgumentError, DeviceError
-from sgemm_tutorial.operands import FP32, FP64, Problem
+from sgemm_tutorial.operands import FP16, FP32, FP64, Problem
 
 N_HERE = 3  # algorithms that the stand-in offers: in FP32, on tensor cores, and one that failed
 
@@ -101,6 +101,27 @@ def test_what_was_made_goes_with_the_last_candidate(library):
     assert library.destroyed == [5], "of five, only the preference is no longer needed"
     del found
     assert sorted(library.destroyed) == [1, 2, 3, 4, 5]
+
+
+def test_unaligned_rows_may_be_copied_first(library, monkeypatch):
+    """The same algorithms are offered for 22's copies, and their launches copy."""
+    own, copies = problem(types_=FP16), [types.SimpleNamespace(shape=shape) for shape in ((30, 64), (50, 40))]
+    for copy, pointer in zip(copies, (4096, 8192), strict=True):
+        copy.data = types.SimpleNamespace(ptr=pointer)
+    made = own._replace(A=copies[0], B=copies[1])
+    family, done = type(cublaslt.ANY_SHAPE.family), []
+    monkeypatch.setattr(family, "fetchable", lambda self, of: (made, lambda: done.append(len(library.launched))))
+    *plain, _, last = cublaslt.candidates(own)
+    assert [of.text.endswith("after copies") for of in (*plain, last)] == [False, False, True]
+    assert [of[1:] for of in library.made if "Layout" in of[0]][3:] == [
+        (2, 40, 50, 40),
+        (2, 50, 30, 64),
+        (0, 40, 30, 40),
+    ]
+    last.launch()
+    assert done == [0] and [pointer.value for pointer in library.launched[0][3:6:2]] == [8192, 4096]
+    monkeypatch.setattr(family, "fetchable", lambda self, of: (of, None))
+    assert len(cublaslt.candidates(own)) == 2, "nothing is to be copied"
 
 
 def test_there_may_be_none(library):
