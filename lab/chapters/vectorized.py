@@ -72,15 +72,13 @@ def figures() -> dict[str, str]:
     cold L2 are the H200's, and two are the H100's.
     """
     made, now = list(steps().values()), find("07")
-    swizzled, first, shallow, unrolled, whole, fours, third, transposed = map(
-        milliseconds, (find("08").variant(**now.parameters), *made)
-    )
+    first, shallow, unrolled, whole, fours, third, transposed = map(milliseconds, made)
     before, flat, counts, after = (
         counters.measured(kernel, *(account.SIZE,) * 3) for kernel in (made[0], made[5], now, find("08"))
     )
     old, new = map(profiles.measured, (made[0], now))
     busy, mix = account.busy(now), sass_mix(made[0])["loop"]
-    loop = sum(mix.values()) - mix["FFMA"] - mix["LDS.128"]  # the other instructions of 06 for four k
+    loop = (sum(mix.values()) - mix["FFMA"] - mix["LDS.128"]) * OWN["BK"] / 4  # the others of 06, for 16 of its k
     rest = [of["all"] - of["FFMA"] / WARP - of["LDS"] - of["LDG"] - of["STS"] for of in (old, new)]
     added = counts["shared_store_conflicts"] - flat["shared_store_conflicts"]
     pairs = account.SIZE**3 / WARP / (OWN["BK"] * OWN["TM"] * OWN["TN"])  # so often a warp helps to fill two tiles
@@ -95,11 +93,12 @@ def figures() -> dict[str, str]:
     assert (
         rest[1] < rest[0] / 3
         and busy["shared memory and L1"] == max(*busy.values(), account.with_registers(now) or 0)
-        and swizzled < 0.95 * third < 0.95 * transposed < 0.9 * first
+        and third < transposed < 0.9 * first
         and abs(added / (8 * (OWN["BK"] / 4 - 1) * pairs) - 1) < 0.005  # of eight stores of A for each pair of tiles
         and [kernel_occupancy(kernel, card()).blocks_per_sm for kernel in made] == [2, 2, 2, 2, 2, 3, 3]
         and sorted((name for name in new if name.startswith("state: ")), key=new.get)[-2:] == [CHOSEN, DATA]
         and flat["shared_load_requests"] == counts["shared_load_requests"]
+        and {sass_mix(kernel)["loop"]["LDS.128"] for kernel in made[5:]} == {(8 + 4) * OWN["BK"] / 4}
         and min(saved) == 128
         and max(saved) == account.SIZE
         and (min(saved, key=saved.get), max(saved, key=saved.get)) == (1920, 1792)
@@ -110,13 +109,15 @@ def figures() -> dict[str, str]:
     )
     found = {
         "others": f"{rest[0] / 1e6:,.0f}",
-        "each": f"{(rest[0] / pairs - loop * OWN['BK'] / 4) / 12:.0f}",
-        "group": f"{rest[1] / pairs / 3:.0f}",
+        "old": f"{rest[0] / pairs:.0f}",
+        "inner": f"{loop:.0f}",
+        "outer": f"{rest[0] / pairs - loop:.0f}",
+        "each": f"{(rest[0] / pairs - loop) / 12:.0f}",
+        "new": f"{rest[1] / pairs:.0f}",
         "cost": f"{transposed - third:.2f} ms",
         "flat": f"{third:.2f} ms",
         "turned": f"{transposed:.2f} ms",
         "added": f"{added / 1e6:.0f}",
-        "swizzled": f"{swizzled:.2f} ms",
         "wavefronts": f"{counts['l1_data_wavefronts'] / 1e6:.0f}",
         "busy": f"{busy['shared memory and L1']:.2f}",
         "stores before": f"{before['global_store_sectors']:,}",
@@ -125,28 +126,21 @@ def figures() -> dict[str, str]:
         "most": f"{saved[1792]:.0%}",
         "h100 before": f"{h100[0]:.2f} ms",
         "h100": f"{h100[1]:.2f} ms",
-        "l2 before": f"{old['L2 sectors'] / 1e6:.0f}",
-        "l2": f"{new['L2 sectors'] / 1e6:.0f}",
-        "waits before": f"{old['state: waits for L2 or DRAM']:.2f}",
-        "waits": f"{new['state: waits for L2 or DRAM']:.2f}",
-        "three registers": f"{resources(now).registers}",
-        "two registers": f"{resources(now.variant(BLOCKS=1)).registers}",
     }
     flat_deep, turned_deep = map(milliseconds, (find_variant("07", "A not transposed", BK=32), now.variant(BK=32)))
     profiled = list(map(profile, made))
     if not (fours and flat_deep and turned_deep and all(profiled)):
         return found | dict.fromkeys(
             (
-                *("both", "base", "whole", "fours", "third", "guards", "fewer", "held", "reserved two", "reserved"),
-                *("bare", "bare each", "bare group", "bare ms", "bare 08", "flat two", "turned two"),
-                *("flat deep", "turned deep", "square"),
+                *("both", "whole", "fours", "third", "guards", "fewer", "reserved two", "reserved", "bare each"),
+                *("bare ms", "flat two", "turned two", "flat deep", "turned deep", "square"),
             ),
             "–",
         )
     guards, fewer = (profiled[before]["all"] - profiled[before + 1]["all"] for before in (2, 3))
     *held, two = (*(resident.milliseconds("07", blocks) for blocks in (2, 3)), milliseconds(now.variant(BLOCKS=1)))
-    bare, bare_after, square = (
-        *(find_variant(number, "no guards") for number in ("07", "08")),
+    bare, square = (
+        find_variant("07", "no guards"),
         find_variant("07", "A not transposed", BM=128, BN=128, BK=8, TM=8, TN=8, BLOCKS=2),
     )
     assert (
@@ -156,13 +150,13 @@ def figures() -> dict[str, str]:
         and third < 0.95 * fours
         and shallow > 1.05 * first
         and abs(unrolled / shallow - 1) < 0.01
-        and milliseconds(bare_after) < 0.98 * milliseconds(find("08"))
         and two > held[0] > held[1] > transposed
+        and abs(held[0] - held[1] - (fours - third)) < 0.01
         and abs((new["all"] - profile(bare)["all"]) / rest[1] - 2 / 3) < 0.03
         and max(of["DRAM bytes"] for of in profiled[:5]) < profiled[5]["DRAM bytes"] / 1.4
         and abs(milliseconds(bare) / transposed - 1) < 0.002
         and third < fours < whole < unrolled
-        and swizzled < 0.97 * flat_deep < 0.97 * third < transposed < 0.95 * turned_deep
+        and flat_deep < third < transposed < 0.95 * turned_deep
         and third < fours < two > transposed
         and milliseconds(square) > milliseconds(now.variant(**square.parameters))
         and sum("LEA" in of.opcode for of in hot_loop(sass(bare))) == 1  # an address in A
@@ -174,16 +168,11 @@ def figures() -> dict[str, str]:
         "fours": f"{whole - fours:.2f} ms",
         "guards": f"{guards / 1e6:.0f}",
         "fewer": f"{fewer / 1e6:.0f}",
-        "base": f"{unrolled:.2f} ms",
         "third": f"{fours - third:.2f} ms",
-        "held": f"{held[0] - held[1]:.2f} ms",
         "reserved two": f"{held[0]:.2f} ms",
         "reserved": f"{held[1]:.2f} ms",
-        "bare": f"{(new['all'] - profile(bare)['all']) / 1e6:.0f}",
         "bare each": f"{(new['all'] - profile(bare)['all']) / pairs:.0f}",
-        "bare group": f"{(new['all'] - profile(bare)['all']) / pairs / 3:.0f}",
         "bare ms": f"{milliseconds(bare):.2f} ms",
-        "bare 08": f"{milliseconds(find('08')) - milliseconds(bare_after):.2f} ms",
         "flat two": f"{fours:.2f} ms",
         "turned two": f"{two:.2f} ms",
         "flat deep": f"{flat_deep:.2f} ms",
