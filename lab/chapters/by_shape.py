@@ -1,6 +1,7 @@
 """Compares the model's choices with the search's, 12's loop and cuBLAS, for chapter 13 and its deeper pages."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from statistics import geometric_mean
@@ -25,7 +26,7 @@ from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
 from ..variants import find_variant
 from .by_size import SIZES
-from .register_banks import one_at_a_time, reads
+from .register_banks import reads
 
 RUNG = find("13_autotuned")
 TILES = ("128×256", "64×128/2", "32×64/4", "16×32/4")
@@ -38,21 +39,23 @@ LARGE = next(iter(autotuned.SETTINGS))
 SHARED, MANY = (32, 128, 16, 16, 64, 4, 8, 2, 4, 4, 2, 1), (64, 128, 8, 32, 64, 8, 8, 1, 4, 4, 3, 1)
 """Settings that the search timed in whole tiles and in shares: at 640, and at 1408."""
 UNDONE = {
-    "none: 13 as it is": ("", {}),
-    "1 undone: a k's fragments are read when it begins": ("fragments of this k", {}),
-    "2 undone: wait, barrier and read 0 between steps": ("barrier between steps", {}),
-    "3 undone: remainder last, whole steps in a branch": ("remainder last, in a branch of its own", {}),
-    "3 undone: remainder last, every copy asks": ("remainder last", {}),
-    "4 undone: sums stored in order": ("columns in order", {}),
-    "1 to 4 undone (3 in a branch)": ("all four as in 12", {}),
-    "1 to 4 undone, and 12's three buffers and 16 × 8 sums": ("all four as in 12", {"STAGES": 3, "TM": 16, "TN": 8}),
-    "three buffers, so copies two steps ahead": ("", {"STAGES": 3}),
-    "a thread's sums 16 × 8, not 8 × 16": ("", {"TM": 16, "TN": 8}),
-    "no if round the six copies": ("copies turned off one by one", {}),
+    "none: 13 as it is": "",
+    "control: no if round the six copies": "copies turned off one by one",
+    "1 undone: a k's fragments are read when it begins": "fragments of this k",
+    "2 undone: wait, barrier and read 0 between steps": "barrier between steps",
+    "3 undone: remainder last, whole steps in a branch": "remainder last, in a branch of its own",
+    "4 undone: sums stored in order": "columns in order",
+    "1 to 4 undone": "all four as in 12",
 }
-"""Variants of 13 by what is edited in them: their labels and parameters."""
-WAITS = profiles.BETWEEN, profiles.SHARED, profiles.BARRIER, profiles.DISPATCH
-"""Counters by which they are compared: a warp's cycles from one instruction to the next, and states among these."""
+"""The labels of variants of 13, by what is edited in them."""
+WAITS = (
+    (profiles.BETWEEN,),
+    (profiles.SHARED, "state: queue to shared memory full"),
+    (profiles.BARRIER,),
+    ("state: fixed latency",),
+    (profiles.DISPATCH,),
+)
+"""Counters by which they are compared, those of one column together: a warp's cycles, and states among these."""
 LONG = 0.02
 """The ms from which a random product counts as long."""
 
@@ -221,26 +224,27 @@ def undone() -> dict[str, tuple[Kernel, Point, dict[str, int | float]]]:
     """Return these variants with their times and their counters at 4096."""
     return {
         name: (of, recorded(of, [4096], "variants").points[0], profiles.counted(of, (4096,) * 3, "variant_profiles"))
-        for name, (label, more) in UNDONE.items()
-        for of in [find_variant("13", label, **more)]
+        for name, label in UNDONE.items()
+        for of in [find_variant("13", label)]
     }
 
 
 def loops() -> Table:
     """Return what these variants take longer and how their warps wait, and the same of 12."""
-    rows = [(name, at.ms, counts) for name, (_, at, counts) in undone().items()]
-    rows.append(("12, timed in another recording", before()[(4096,) * 3].ms, profiles.measured(find("12"))))
+    rows = [
+        *((name, at.ms, counts) for name, (_, at, counts) in undone().items()),
+        ("12, timed in another recording", before()[(4096,) * 3].ms, profiles.measured(find("12"))),
+    ]
     none = next(iter(undone().values()))[1]
     return Table(
-        ("edit of 13", "longer", "cycles", "shared memory", "barrier", "dispatch"),
+        ("edit of 13", "longer", "cycles", "shared memory", "barrier", "fixed latency", "dispatch"),
         [
-            (name, f"{ms / none.ms - 1:+.1%}" if n else None, *(f"{of[each]:.2f}" for each in WAITS))
+            (name, f"{ms / none.ms - 1:+.1%}" if n else None, *(f"{sum(map(of.get, each)):.2f}" for each in WAITS))
             for n, (name, ms, of) in enumerate(rows)
         ],
         f"M = N = K = 4096, {card().name}; timed at 1,980 MHz",
         f"13 takes {none.ms:.3f} ms, the median of 15 samples from {min(none.processes[0].own.ms):.3f} to "
-        f"{max(none.processes[0].own.ms):.3f}. K has no remainder; the code is ready for one. "
-        "16 × 8 sums alone spill registers, 4 bytes.",
+        f"{max(none.processes[0].own.ms):.3f}. K has no remainder; the code is ready for one.",
     )
 
 
@@ -269,68 +273,77 @@ def squares() -> Figure:
 def loop_figures() -> dict[str, str]:
     """Return the figures in the sentences of the page on 13's loop, after checking what they say."""
     kernels, points, counts = zip(*undone().values(), strict=True)
-    costs = [at.ms / points[0].ms - 1 for at in (*points, before()[(4096,) * 3])]
-    cycles, shared, barriers, dispatch, issued = [
-        [of[name] for of in (*counts, profiles.measured(find("12")))] for name in (*WAITS, "all")
+    cycles, shared, barriers, fixed, dispatch = table = [
+        [sum(map(of.get, each)) for of in (*counts, profiles.measured(find("12")))] for each in WAITS
     ]
-    (barrier, *behind), (first, *theirs), (late, *_) = [
+    costs, rest = (
+        [at.ms / points[0].ms - 1 for at in (*points, before()[(4096,) * 3])],
+        [whole - sum(parts) for whole, *parts in zip(*table, strict=True)],
+    )
+    (barrier, *behind), (first, *theirs) = [
         [[int(n) for n in re.findall(r"after +(\d+)|used (\d+)", row) for n in n if n] for row in behind_barrier(of)]
-        for of in (RUNG, "12", kernels[1])
+        for of in (RUNG, "12")
     ]
-    (befores, uses), codes = zip(*behind, strict=True), [hot_loop(sass(of)) for of in kernels]
-    early, paces = (
+    (befores, uses), codes = zip(*behind, strict=True), [hot_loop(sass(of)) for of in (*kernels, find("12"))]
+    early, spots, banks, orders = (
         [
             sum(of.opcode == "LDS.128" and until(code[n:] + code[:n]) < 20 for n, of in enumerate(code))
-            for code in (*codes, hot_loop(sass("12")))
+            for code in codes
         ],
-        [one_at_a_time(reads(of)) for of in kernels[:6]],
+        [
+            Counter((len(operands(code[:n])), of.opcode) for n, of in enumerate(code) if of.opcode != "FFMA")
+            for code in codes
+        ],
+        [sum(len(read) > 1 == len({name % 2 for name in read}) for read in reads(kernels[n])) for n in (0, 5)],
+        [
+            "".join(re.findall(r"\b([fl])(?:ma\.rn\.f32|d\.shared\.v4)", of.build("sm_90").ptx))
+            for of in (kernels[2], find("12"))
+        ],
     )
-    banks = [
-        [of for read in reads(kernels[n]) for of in [{register % 2 for register in read}] if len(read) > 1 == len(of)]
-        for n in (0, 5)
-    ]
+    stay = [(spots[0] & of).total() for of in spots]
     assert (
         {mhz for at in points for each in at.processes for mhz in each.own.sm_mhz} == {1980}
         and {(at.times, at.samples) for at in points} == {(1, 15)}
-        and [resources(of).spill_store_bytes for of in kernels] == [0] * 9 + [4, 0]
-        and [sum(of.opcode.startswith("LDS") for of in codes[0]), sum("@!PT LDS" in of.text for of in codes[0])]
-        == [51, 3]
+        and not any(resources(of).spill_store_bytes for of in kernels)
         and len(operands(codes[0])) == 1024
-        and "FFMA R101, R146.reuse, R156, R101" in [of.text for of in codes[0]]
-        and "FFMA R100, R146.reuse, R156, R100" in [of.text for of in codes[5]]
-        and [len(of) for of in codes[:3]] + [len(codes[5])] == 4 * [len(codes[0])] == 4 * [len(codes[10]) - 3]
+        and {f"FFMA R{100 + (n ^ 1)}, R146.reuse, R{156 + n}, R{100 + (n ^ 1)}" for n in range(4)}
+        <= {of.text for of in codes[0]}
+        and {f"FFMA R{100 + n}, R146.reuse, R{156 + n}, R{100 + n}" for n in range(4)} <= {of.text for of in codes[5]}
         and all(
             [sum(of.opcode == "BRA" for of in codes[n]), sum("@!P3 LDGSTS" in of.text for of in codes[n])] == [1, 6]
-            for n in (0, 10)
+            for n in (0, 1)
         )
-        and all(shared[n] > 2.4 * shared[0] and barriers[n] > 2 * barriers[0] for n in (1, 2, 10))
-        and 0.1 < dispatch[1] < dispatch[0] < dispatch[2] - 0.05
-        and dispatch[2] - dispatch[1] > 0.6 * (cycles[2] - cycles[1])
-        and all(1.009 < issued[n] / issued[0] < 1.0115 for n in (3, 4))
-        and max(abs(shared[5] - shared[0]), abs(barriers[5] - barriers[0])) < 0.021 < dispatch[5] - dispatch[0]
-        and np.count_nonzero(np.diff([*map(min, banks[1])])) > 0.9 * len(banks[1])
-        and min(costs[6:8]) > costs[11] + 0.06
-        and shared[11] < 0.1 < 0.17 < min(*shared[1:3], *shared[6:8])
+        and len(codes[1]) == len(codes[0]) + 3
+        and costs[4] < costs[1] < costs[2] < costs[1] + 0.01
+        and costs[7] < costs[2] < costs[3] < costs[6]
+        and costs[3] > 1.5 * costs[1]
+        and shared[1] > 0.75 * shared[2] > 2 * shared[0]
+        and barriers[1] > max(barriers[2:])
+        and max(abs(of[5] - of[0]) for of in (shared, barriers, fixed)) < 0.021
+        and dispatch[5] - dispatch[0] > 0.9 * (cycles[5] - cycles[0])
+        and stay[5] > 1.5 * max(*stay[1:5], stay[6])
+        and max(rest) - min(rest) < 0.08
+        and all(8 * (6 * "l" + 128 * "f") in order for order in orders)
         and all(barrier[0] < before < 1024 <= before + use for before, use in behind)
+        and befores[0] + uses[0] == 1026
         and first[0] == 0
         and [[before for before, _ in theirs].count(0), [use for _, use in theirs].count(0)] == [4, 2]
-        and late[0] > 800
         and early[0] == 0
-        and early[4] == early[11]
-        and shared[4] > 2 * shared[11] > 2 * shared[0]
         and chosen((4096,) * 3).shares > 0
     )
     return {
-        "crowded": str(len(banks[0])),
-        "crowded in order": str(len(banks[1])),
-        "pace 1": f"{paces[1]:.2f}",
-        "pace 2": f"{paces[2]:.2f}",
-        "without if": f"{costs[10]:.1%}",
-        "more 12": f"{issued[11] / issued[0] - 1:.1%}",
+        "crowded": str(banks[0]),
+        "crowded in order": str(banks[1]),
+        **{f"cost {name}": f"{costs[n]:.1%}" for n, name in enumerate(("13", "control", *"1234", "all", "12"))},
+        **{f"stay {name}": str(stay[n]) for name, n in (("control", 1), ("1", 2), ("4", 5))},
+        "stay else": f"{min(*stay[1:5], stay[6])} to {max(*stay[1:5], stay[6])}",
+        "others": str(stay[0]),
+        "rest": f"{min(rest):.2f} to {max(rest):.2f}",
+        **{f"dispatch {name}": f"{dispatch[n]:.2f}" for name, n in (("13", 0), ("4", 5))},
         "barrier": str(barrier[0]),
         "reads": f"{befores[0]} to {befores[-1]}",
         "uses": f"{min(uses)} to {max(uses)}",
-        **{f"early {name}": str(early[n]) for name, n in (("1", 1), ("2", 2), ("12", 11))},
+        **{f"early {name}": str(early[n]) for name, n in (("1", 2), ("12", 7))},
         "nvrtc": "NVRTC " + recorded(RUNG, [4096], "variants").provenance["nvrtc"],
         "card": card().name,
     }
