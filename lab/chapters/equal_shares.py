@@ -254,8 +254,11 @@ def short_launches() -> dict[str, str]:
     )
     quicker, slower = ([[at for at, (_, most) in of.items() if most < 0] for of in spans],
                        [[at for at, (least, _) in of.items() if least > 0] for of in spans])  # fmt: skip
-    helped, twice = [at for at in slower[1] if at != few], [points()[size].ms / alone[size].ms - 1 for size in same]
-    assert slower == [[small, half, thin], [small, half, full, long, few, odd]] and quicker == [[long, last], []]
+    helped, twice = (
+        [at for at in slower[1] if at not in (few, last)],
+        [points()[size].ms / alone[size].ms - 1 for size in same],
+    )
+    assert slower == [[small, half, thin], [small, half, full, long, few, odd, last]] and quicker == [[long, last], []]
     assert (
         spans[1][few][0] < 0.03
         and same == [small, half, full, long, last]
@@ -284,6 +287,7 @@ def short_launches() -> dict[str, str]:
         "thin": f"{1e3 * late[thin] * alone[thin].ms:.1f} µs",
         "shuffled": f"{min(own[size] for size in helped):.0%} to {max(own[size] for size in helped):.0%}",
         "edge": f"{spans[1][few][0]:.2f} µs",
+        "wide": f"{own[last]:.1%}",
         "spread": f"{max(ms := alone[odd].processes[0].own.ms) / min(ms) - 1:.0%}",
     }
 
@@ -386,7 +390,6 @@ def figures() -> dict[str, str]:
     *_, long, _, few, odd, _ = lost_by(WHOLE)
     found, (best, *_, deep) = searched(), finals()
     cut = {at: of for at, of in found.items() if of.best.whole and of.K > any_shape.BK}  # a sum of a step is not cut
-    uneven = [at for at, of in cut.items() if of.best.shares % of.best.whole]
     [(tiles, _, one, two)] = [of for of in turns() if of[1] == n2176]
     assert (long, best) == (LONG, divided(4, 12)) and deep.whole == 0
     assert all("split K" in name and not name.endswith(" K 1") for name, _ in by)
@@ -468,8 +471,6 @@ def figures() -> dict[str, str]:
         "searched": str(len(found)),
         "searched more": str(len(found.keys() - {*SHAPES, *SQUARES})),
         "searched shapes": str(len(found.keys() & {*SHAPES})),
-        "even": str(len(cut) - len(uneven)),
-        "cut uneven": str(len(uneven)),
         "gained": f"{finals()[deep] / finals()[best]:.2f}",
         "terms": " + ".join(f"{us:.2f} ({name})" for name, us in terms.items()),
         "expected": f"{expected:.1f} µs",
