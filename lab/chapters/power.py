@@ -289,7 +289,7 @@ def figures() -> dict[str, str]:
         "parted": f"{max(map(np.ptp, every)):.1f}",
         "joules": span(joules),
         "own": f"{100 * min(own):.1f} to {100 * max(own):.1f}%",
-        "error": f"{100 * max(own):.1f} / {100 * min(own):.1f} = {1 + error:.3f}",
+        "error": f"{error:.1%} ({100 * max(own):.1f} / {100 * min(own):.1f} = {1 + error:.3f})",
         "zeros clock": f"{still[0, 1, 0]:,.0f} MHz",
         **{f"zeros {who}": f"{of:.0f} W" for who, of in zip(("20", "cuBLAS"), still[0, 2], strict=True)},
         "burst clock": f"{brief.sm_mhz:,} MHz",
