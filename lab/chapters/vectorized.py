@@ -10,7 +10,7 @@ from ..experiments import counters, profiles
 from ..experiments.ceilings import card
 from ..measure.nsight import counted
 from ..model.resources import kernel_occupancy, resources
-from ..model.sass import hot_loop, sass, sass_mix
+from ..model.sass import sass_mix
 from ..records import cards
 from ..records.timings import recorded
 from ..variants import find_variant
@@ -104,6 +104,8 @@ def figures() -> dict[str, str]:
         and (min(saved, key=saved.get), max(saved, key=saved.get)) == (1920, 1792)
         and cold[1] > cold[0]
         and cold[3] > cold[2]
+        and 2 * card().sms < (1792 // OWN["BM"]) * (1792 // OWN["BN"]) == 392 <= 3 * card().sms
+        and busy["shared memory and L1"] < 0.85 * transposed
         and abs(after["shared_load_wavefronts"] / counts["shared_load_wavefronts"] - 0.75) < 0.01
         and after["shared_store_conflicts"] < 0.02 * counts["shared_store_conflicts"]
     )
@@ -114,12 +116,22 @@ def figures() -> dict[str, str]:
         "outer": f"{rest[0] / pairs - loop:.0f}",
         "each": f"{(rest[0] / pairs - loop) / 12:.0f}",
         "new": f"{rest[1] / pairs:.0f}",
+        "shallow": f"{shallow - first:.2f} ms",
         "cost": f"{transposed - third:.2f} ms",
         "flat": f"{third:.2f} ms",
         "turned": f"{transposed:.2f} ms",
         "added": f"{added / 1e6:.0f}",
         "wavefronts": f"{counts['l1_data_wavefronts'] / 1e6:.0f}",
         "busy": f"{busy['shared memory and L1']:.2f}",
+        "share": f"{busy['shared memory and L1'] / transposed:.0%}",
+        "relief": f"{account.milliseconds(counts['l1_data_wavefronts'] - flat['l1_data_wavefronts']):.2f} ms",
+        "between": f"{new[profiles.BETWEEN]:.2f}",
+        "data": f"{new[DATA]:.2f}",
+        "chosen": f"{new[CHOSEN]:.2f}",
+        "places": f"{3 * card().sms}",
+        "places before": f"{2 * card().sms}",
+        "cold 512": f"{cold[1] / cold[0] - 1:.1%}",
+        "cold 1024": f"{cold[3] / cold[2] - 1:.1%}",
         "stores before": f"{before['global_store_sectors']:,}",
         "stores": f"{counts['global_store_sectors']:,}",
         "least": f"{saved[1920]:.0%}",
@@ -159,7 +171,6 @@ def figures() -> dict[str, str]:
         and flat_deep < third < transposed < 0.95 * turned_deep
         and third < fours < two > transposed
         and milliseconds(square) > milliseconds(now.variant(**square.parameters))
-        and sum("LEA" in of.opcode for of in hot_loop(sass(bare))) == 1  # an address in A
         and sass_mix(find_variant("07", "A not transposed", BK=32))["loop"]["LDL"] > 0
     )
     return found | {
