@@ -26,7 +26,6 @@ from ..records.sizes import Size, times_of
 from ..records.timings import Point, recorded
 from ..variants import find_variant
 from .by_size import SIZES
-from .register_banks import reads
 
 RUNG = find("13_autotuned")
 TILES = ("128×256", "64×128/2", "32×64/4", "16×32/4")
@@ -39,23 +38,22 @@ LARGE = next(iter(autotuned.SETTINGS))
 SHARED, MANY = (32, 128, 16, 16, 64, 4, 8, 2, 4, 4, 2, 1), (64, 128, 8, 32, 64, 8, 8, 1, 4, 4, 3, 1)
 """Settings that the search timed in whole tiles and in shares: at 640, and at 1408."""
 UNDONE = {
-    "none: 13 as it is": "",
-    "control: no if round the six copies": "copies turned off one by one",
-    "1 undone: a k's fragments are read when it begins": "fragments of this k",
-    "2 undone: wait, barrier and read 0 between steps": "barrier between steps",
-    "3 undone: remainder last, whole steps in a branch": "remainder last, in a branch of its own",
-    "4 undone: sums stored in order": "columns in order",
-    "1 to 4 undone": "all four as in 12",
+    "13": ("", {}),
+    "control: copies turned off one by one": ("copies turned off one by one", {}),
+    "1 undone": ("fragments of this k", {}),
+    "2 undone": ("barrier between steps", {}),
+    "3 undone: every copy asks about k": ("remainder last", {}),
+    "3 undone: a branch for whole steps": ("remainder last, in a branch of its own", {}),
+    "4 undone": ("columns in order", {}),
+    "1 to 4 undone": ("all four as in 12", {}),
+    "the same, 12's 16 × 8 sums, 3 buffers": ("all four as in 12", {"TM": 16, "TN": 8, "STAGES": 3}),
+    "3 buffers": ("", {"STAGES": 3}),
+    "tiles row by row": ("tiles row by row", {}),
+    "16 × 8 sums (a spill of 4 bytes)": ("", {"TM": 16, "TN": 8}),
 }
-"""The labels of variants of 13, by what is edited in them."""
-WAITS = (
-    (profiles.BETWEEN,),
-    (profiles.SHARED, "state: queue to shared memory full"),
-    (profiles.BARRIER,),
-    ("state: fixed latency",),
-    (profiles.DISPATCH,),
-)
-"""Counters by which they are compared, those of one column together: a warp's cycles, and states among these."""
+"""The labels and settings of variants of 13, by what is edited in them."""
+WAITS = (profiles.SHARED, profiles.BARRIER, profiles.DISPATCH)
+"""Counters by which they are compared: states of a warp between two of its instructions."""
 LONG = 0.02
 """The ms from which a random product counts as long."""
 
@@ -202,15 +200,19 @@ def ranges() -> Table:
 
 
 def behind_barrier(kernel: Kernel | str, most: int = 6) -> list[str]:
-    """Return the hot loop's barrier and the reads behind it, with the FFMAs before each and until its first use."""
-    loop = hot_loop(sass(kernel))
+    """Return the hot loop's barrier and the reads behind it, of A or B, with the FFMAs before and until a first use."""
+    loop, rows = hot_loop(sass(kernel)), (kernel if isinstance(kernel, Kernel) else find(kernel)).parameters["TM"]
     at = next(at for at, of in enumerate(loop) if "BAR.SYNC" in of.text)
+    behind = [n for n in (*range(at, len(loop)), *range(at)) if loop[n].opcode == "LDS.128"][:most]
+    bases = [re.split(r"[\[+\]]", loop[n].text)[1] for n in behind]
     return [
-        f"after {len(operands(loop[:n])):4} FFMAs  {loop[n].text:27}"
-        + (f"  first used {until(loop[n:] + loop[:n])} later" if n != at else "")
-        for n in (*range(at, len(loop)), *range(at))
-        if n == at or loop[n].opcode == "LDS.128"
-    ][: 1 + most]
+        f"after {len(operands(loop[:at])):4} FFMAs     {loop[at].text}",
+        *(
+            f"after {len(operands(loop[:n])):4} FFMAs  {'A' if 4 * bases.count(base) == rows else 'B'}  "
+            f"{loop[n].text:27}  first used {until(loop[n:] + loop[:n])} later"
+            for n, base in zip(behind, bases, strict=True)
+        ),
+    ]
 
 
 def until(loop: list[SassInstruction]) -> int:
@@ -224,8 +226,8 @@ def undone() -> dict[str, tuple[Kernel, Point, dict[str, int | float]]]:
     """Return these variants with their times and their counters at 4096."""
     return {
         name: (of, recorded(of, [4096], "variants").points[0], profiles.counted(of, (4096,) * 3, "variant_profiles"))
-        for name, label in UNDONE.items()
-        for of in [find_variant("13", label)]
+        for name, (label, settings) in UNDONE.items()
+        for of in [find_variant("13", label, **settings)]
     }
 
 
@@ -233,18 +235,15 @@ def loops() -> Table:
     """Return what these variants take longer and how their warps wait, and the same of 12."""
     rows = [
         *((name, at.ms, counts) for name, (_, at, counts) in undone().items()),
-        ("12, timed in another recording", before()[(4096,) * 3].ms, profiles.measured(find("12"))),
+        ("12 (another recording)", before()[(4096,) * 3].ms, profiles.measured(find("12"))),
     ]
-    none = next(iter(undone().values()))[1]
     return Table(
-        ("edit of 13", "longer", "cycles", "shared memory", "barrier", "fixed latency", "dispatch"),
+        ("edit of 13", "ms", "longer", "shared memory", "barrier", "dispatch"),
         [
-            (name, f"{ms / none.ms - 1:+.1%}" if n else None, *(f"{sum(map(of.get, each)):.2f}" for each in WAITS))
+            (name, f"{ms:.3f}", f"{ms / rows[0][1] - 1:+z.1%}" if n else None, *(f"{of[each]:.2f}" for each in WAITS))
             for n, (name, ms, of) in enumerate(rows)
         ],
         f"M = N = K = 4096, {card().name}; timed at 1,980 MHz",
-        f"13 takes {none.ms:.3f} ms, the median of 15 samples from {min(none.processes[0].own.ms):.3f} to "
-        f"{max(none.processes[0].own.ms):.3f}. K has no remainder; the code is ready for one.",
     )
 
 
@@ -273,77 +272,56 @@ def squares() -> Figure:
 def loop_figures() -> dict[str, str]:
     """Return the figures in the sentences of the page on 13's loop, after checking what they say."""
     kernels, points, counts = zip(*undone().values(), strict=True)
-    cycles, shared, barriers, fixed, dispatch = table = [
-        [sum(map(of.get, each)) for of in (*counts, profiles.measured(find("12")))] for each in WAITS
-    ]
-    costs, rest = (
-        [at.ms / points[0].ms - 1 for at in (*points, before()[(4096,) * 3])],
-        [whole - sum(parts) for whole, *parts in zip(*table, strict=True)],
+    none, last = points[0], before()[(4096,) * 3]
+    shared, costs = (
+        [of[profiles.SHARED] for of in (*counts, profiles.measured(find("12")))],
+        [at.ms / none.ms - 1 for at in (*points, last)],
     )
     (barrier, *behind), (first, *theirs) = [
         [[int(n) for n in re.findall(r"after +(\d+)|used (\d+)", row) for n in n if n] for row in behind_barrier(of)]
         for of in (RUNG, "12")
     ]
     (befores, uses), codes = zip(*behind, strict=True), [hot_loop(sass(of)) for of in (*kernels, find("12"))]
-    early, spots, banks, orders = (
-        [
-            sum(of.opcode == "LDS.128" and until(code[n:] + code[:n]) < 20 for n, of in enumerate(code))
-            for code in codes
-        ],
+    first_uses, spots = (
+        [sorted(until(code[n:] + code[:n]) for n, of in enumerate(code) if of.opcode == "LDS.128") for code in codes],
         [
             Counter((len(operands(code[:n])), of.opcode) for n, of in enumerate(code) if of.opcode != "FFMA")
             for code in codes
         ],
-        [sum(len(read) > 1 == len({name % 2 for name in read}) for read in reads(kernels[n])) for n in (0, 5)],
-        [
-            "".join(re.findall(r"\b([fl])(?:ma\.rn\.f32|d\.shared\.v4)", of.build("sm_90").ptx))
-            for of in (kernels[2], find("12"))
-        ],
     )
-    stay = [(spots[0] & of).total() for of in spots]
+    stay, spread = [(spots[0] & of).total() for of in spots], max(none.processes[0].own.ms) / none.ms - 1
     assert (
-        {mhz for at in points for each in at.processes for mhz in each.own.sm_mhz} == {1980}
+        {mhz for at in (*points, last) for each in at.processes for mhz in each.own.sm_mhz} == {1980}
         and {(at.times, at.samples) for at in points} == {(1, 15)}
-        and not any(resources(of).spill_store_bytes for of in kernels)
-        and len(operands(codes[0])) == 1024
+        and [resources(of).spill_store_bytes for of in kernels] == [*[0] * 11, 4]
+        and {len(operands(code)) for code in codes} == {1024}
         and {f"FFMA R{100 + (n ^ 1)}, R146.reuse, R{156 + n}, R{100 + (n ^ 1)}" for n in range(4)}
         <= {of.text for of in codes[0]}
-        and {f"FFMA R{100 + n}, R146.reuse, R{156 + n}, R{100 + n}" for n in range(4)} <= {of.text for of in codes[5]}
-        and all(
-            [sum(of.opcode == "BRA" for of in codes[n]), sum("@!P3 LDGSTS" in of.text for of in codes[n])] == [1, 6]
-            for n in (0, 1)
-        )
-        and len(codes[1]) == len(codes[0]) + 3
-        and costs[4] < costs[1] < costs[2] < costs[1] + 0.01
-        and costs[7] < costs[2] < costs[3] < costs[6]
+        and {f"FFMA R{100 + n}, R146.reuse, R{156 + n}, R{100 + n}" for n in range(4)} <= {of.text for of in codes[6]}
+        and max(stay[1:8]) < 0.7 * stay[0]
+        and max(*costs[4:7], costs[11]) < costs[1] < min(costs[2], costs[12]) < costs[1] + 0.01
         and costs[3] > 1.5 * costs[1]
-        and shared[1] > 0.75 * shared[2] > 2 * shared[0]
-        and barriers[1] > max(barriers[2:])
-        and max(abs(of[5] - of[0]) for of in (shared, barriers, fixed)) < 0.021
-        and dispatch[5] - dispatch[0] > 0.9 * (cycles[5] - cycles[0])
-        and stay[5] > 1.5 * max(*stay[1:5], stay[6])
-        and max(rest) - min(rest) < 0.08
-        and all(8 * (6 * "l" + 128 * "f") in order for order in orders)
+        and abs(costs[8] - costs[7]) < 0.001
+        and max(abs(costs[n]) for n in (9, 10)) < 0.0015 < spread
+        and shared[0] < shared[12] < shared[1] < shared[2] < shared[3]
         and all(barrier[0] < before < 1024 <= before + use for before, use in behind)
         and befores[0] + uses[0] == 1026
         and first[0] == 0
-        and [[before for before, _ in theirs].count(0), [use for _, use in theirs].count(0)] == [4, 2]
-        and early[0] == 0
+        and [use for _, use in theirs if use < 20] == first_uses[12][:3] == [0, 0, 4]
+        and [len(of) for of in first_uses] == [48] * 13
+        and {of.text for code in codes for of in code if of.opcode == "LDS"} == {"@!PT LDS RZ, [RZ]"}
         and chosen((4096,) * 3).shares > 0
     )
     return {
-        "crowded": str(banks[0]),
-        "crowded in order": str(banks[1]),
-        **{f"cost {name}": f"{costs[n]:.1%}" for n, name in enumerate(("13", "control", *"1234", "all", "12"))},
-        **{f"stay {name}": str(stay[n]) for name, n in (("control", 1), ("1", 2), ("4", 5))},
-        "stay else": f"{min(*stay[1:5], stay[6])} to {max(*stay[1:5], stay[6])}",
-        "others": str(stay[0]),
-        "rest": f"{min(rest):.2f} to {max(rest):.2f}",
-        **{f"dispatch {name}": f"{dispatch[n]:.2f}" for name, n in (("13", 0), ("4", 5))},
+        **{f"cost {name}": f"{costs[n]:.1%}" for name, n in (("control", 1), ("all", 8), ("12", 12))},
+        **{f"shared {name}": f"{shared[n]:.2f}" for name, n in (("13", 0), ("control", 1), ("1", 2), ("2", 3))},
+        "small": f"{max(abs(costs[n]) for n in (9, 10)):.1%}",
+        "spread": f"{spread:.1%}",
         "barrier": str(barrier[0]),
         "reads": f"{befores[0]} to {befores[-1]}",
         "uses": f"{min(uses)} to {max(uses)}",
-        **{f"early {name}": str(early[n]) for name, n in (("1", 2), ("12", 7))},
+        "early 1": str(sum(use < 20 for use in first_uses[2])),
+        "late 12": str(first_uses[12][3]),
         "nvrtc": "NVRTC " + recorded(RUNG, [4096], "variants").provenance["nvrtc"],
         "card": card().name,
     }
