@@ -180,6 +180,7 @@ def figures() -> dict[str, str]:
         "α last": f"{timed(ONE).tflops:.1f}",
         "tiled": f"{timed(STEPS[1]).tflops:.1f}",
         "tiled fairly": f"{timed(STEPS[3]).tflops:.1f}",
+        "two k": f"{timed(TWO).tflops:.1f}",
         "ladder": f"{ladder:.0f}%",
         "as is": f"{points[1].percent_of_cublas:.0f}%",
         "best at 4096": f"{gain(WIDE, STEPS[7], SQUARE):.0%}",
