@@ -315,7 +315,7 @@ def loop_figures() -> dict[str, str]:
     return {
         **{f"cost {name}": f"{costs[n]:.1%}" for name, n in (("control", 1), ("all", 8), ("12", 12))},
         **{f"shared {name}": f"{shared[n]:.2f}" for name, n in (("13", 0), ("control", 1), ("1", 2), ("2", 3))},
-        "small": f"{max(abs(costs[n]) for n in (9, 10)):.1%}",
+        "small": f"{max(abs(costs[n]) for n in (9, 10)):.2%}",
         "spread": f"{spread:.1%}",
         "barrier": str(barrier[0]),
         "reads": f"{befores[0]} to {befores[-1]}",
