@@ -90,24 +90,26 @@ def candidates(problem: Problem) -> list[Candidate]:
     if not problem.on_gpu or types.operand not in cublas.CUDA:
         where = "GPU" if problem.on_gpu else "CPU"
         raise ArgumentError("problem", f"{types.name} on the {where}", "FP32, FP16 or BF16 on a GPU")
-    found = _offered(problem, problem.K, problem.N)
+    found = _offered(problem)
     if types.operand.itemsize == 2:
         copied, copy = ANY_SHAPE.family.fetchable(problem)
         if copied is not problem:
-            for of in _offered(copied, copied.A.shape[1], copied.B.shape[1]):
-                found.append(Candidate(f"{of.text}, after copies", lambda launch=of.launch: (copy(), launch())))
+            found += [
+                Candidate(f"{of.text}, after copies", lambda launch=of.launch: (copy(), launch()))
+                for of in _offered(copied)
+            ]
     return found
 
 
-def _offered(problem: Problem, pitchA: int, pitchB: int) -> list[Candidate]:
-    """Return the algorithms for matrices whose rows lie so many elements apart."""
+def _offered(problem: Problem) -> list[Candidate]:
+    """Return the algorithms for matrices whose rows may be longer than the product's."""
     types, (M, N, K) = problem.types, problem.shape
     operation = _created("MatmulDesc", c_int(COMPUTE_32F), c_int(R_32F))
     # As in `cublas.launch`: column by column the same memory is Cᵀ = BᵀAᵀ.
-    shapes = ((types.operand, N, K, pitchB), (types.operand, K, M, pitchA), (types.result, N, M, N))
+    shapes = ((types.operand, N, K, problem.B), (types.operand, K, M, problem.A), (types.result, N, M, problem.C))
     b, a, c = (
-        _created("MatrixLayout", c_int(cublas.CUDA[of]), c_uint64(m), c_uint64(n), c_int64(pitch))
-        for of, m, n, pitch in shapes
+        _created("MatrixLayout", c_int(cublas.CUDA[of]), c_uint64(m), c_uint64(n), c_int64(matrix.shape[1]))
+        for of, m, n, matrix in shapes
     )
     preference = _created("MatmulPreference")
     attributes = {MAX_WORKSPACE: c_uint64(WORKSPACE)}

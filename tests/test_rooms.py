@@ -19,7 +19,7 @@ ORDER = ("ptxsim", "sgemm_tutorial", "lab", "tools")
 IN_LAB = ("lab", "model", "records", "measure", "experiments", "draw", "chapters")
 """The lab's rooms: each may import those before it."""
 
-STATEMENTS = {"ptxsim": 5235, "sgemm_tutorial": 1700, "lab": 9730, "tools": 800}
+STATEMENTS = {"ptxsim": 5235, "sgemm_tutorial": 1700, "lab": 9740, "tools": 800}
 """How many statements a root may have, docstrings left out. What is over this must earn its place, or go.
 
 What each has beyond the least that the book needs, and what for:

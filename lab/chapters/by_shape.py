@@ -52,8 +52,6 @@ UNDONE = {
     "16 × 8 sums (a spill of 4 bytes)": ("", {"TM": 16, "TN": 8}),
 }
 """The labels and settings of variants of 13, by what is edited in them."""
-WAITS = (profiles.SHARED, profiles.BARRIER, profiles.DISPATCH)
-"""Counters by which they are compared: states of a warp between two of its instructions."""
 LONG = 0.02
 """The ms from which a random product counts as long."""
 
@@ -240,7 +238,12 @@ def loops() -> Table:
     return Table(
         ("edit of 13", "ms", "longer", "shared memory", "barrier", "dispatch"),
         [
-            (name, f"{ms:.3f}", f"{ms / rows[0][1] - 1:+z.1%}" if n else None, *(f"{of[each]:.2f}" for each in WAITS))
+            (
+                name,
+                f"{ms:.3f}",
+                f"{ms / rows[0][1] - 1:+z.1%}" if n else None,
+                *(f"{of[state]:.2f}" for state in (profiles.SHARED, profiles.BARRIER, profiles.DISPATCH)),
+            )
             for n, (name, ms, of) in enumerate(rows)
         ],
         f"M = N = K = 4096, {card().name}; timed at 1,980 MHz",
@@ -273,23 +276,23 @@ def loop_figures() -> dict[str, str]:
     """Return the figures in the sentences of the page on 13's loop, after checking what they say."""
     kernels, points, counts = zip(*undone().values(), strict=True)
     none, last = points[0], before()[(4096,) * 3]
-    shared, costs = (
-        [of[profiles.SHARED] for of in (*counts, profiles.measured(find("12")))],
-        [at.ms / none.ms - 1 for at in (*points, last)],
-    )
+    shared = [of[profiles.SHARED] for of in (*counts, profiles.measured(find("12")))]
+    costs = [at.ms / none.ms - 1 for at in (*points, last)]
     (barrier, *behind), (first, *theirs) = [
         [[int(n) for n in re.findall(r"after +(\d+)|used (\d+)", row) for n in n if n] for row in behind_barrier(of)]
         for of in (RUNG, "12")
     ]
-    (befores, uses), codes = zip(*behind, strict=True), [hot_loop(sass(of)) for of in (*kernels, find("12"))]
-    first_uses, spots = (
-        [sorted(until(code[n:] + code[:n]) for n, of in enumerate(code) if of.opcode == "LDS.128") for code in codes],
-        [
-            Counter((len(operands(code[:n])), of.opcode) for n, of in enumerate(code) if of.opcode != "FFMA")
-            for code in codes
-        ],
-    )
-    stay, spread = [(spots[0] & of).total() for of in spots], max(none.processes[0].own.ms) / none.ms - 1
+    befores, uses = zip(*behind, strict=True)
+    codes = [hot_loop(sass(of)) for of in (*kernels, find("12"))]
+    first_uses = [
+        sorted(until(code[n:] + code[:n]) for n, of in enumerate(code) if of.opcode == "LDS.128") for code in codes
+    ]
+    spots = [
+        Counter((len(operands(code[:n])), of.opcode) for n, of in enumerate(code) if of.opcode != "FFMA")
+        for code in codes
+    ]
+    stay = [(spots[0] & of).total() for of in spots]
+    spread = max(none.processes[0].own.ms) / none.ms - 1
     assert (
         {mhz for at in (*points, last) for each in at.processes for mhz in each.own.sm_mhz} == {1980}
         and {(at.times, at.samples) for at in points} == {(1, 15)}
@@ -318,7 +321,6 @@ def loop_figures() -> dict[str, str]:
         "small": f"{max(abs(costs[n]) for n in (9, 10)):.2%}",
         "spread": f"{spread:.1%}",
         "barrier": str(barrier[0]),
-        "reads": f"{befores[0]} to {befores[-1]}",
         "uses": f"{min(uses)} to {max(uses)}",
         "early 1": str(sum(use < 20 for use in first_uses[2])),
         "late 12": str(first_uses[12][3]),

@@ -248,19 +248,14 @@ def short_launches() -> dict[str, str]:
     """Return the figures in the sentences of the deeper page, by their names for glue, after checking what they say."""
     alone, late, own = points(ALONE), lost_by(OVERLAP), lost_by(OWN_NUMBER)
     small, half, full, long, thin, few, odd, last = alone
-    same, *spans = (
-        [size for size in alone if launched(size).kernel.name == KERNEL.name],
-        *({size: longer(of, size) for size in alone} for of in (OVERLAP, OWN_NUMBER)),
-    )
-    quicker, slower = ([[at for at, (_, most) in of.items() if most < 0] for of in spans],
-                       [[at for at, (least, _) in of.items() if least > 0] for of in spans])  # fmt: skip
-    helped, twice = (
-        [at for at in slower[1] if at not in (few, last)],
-        [points()[size].ms / alone[size].ms - 1 for size in same],
-    )
-    assert slower == [[small, half, thin], [small, half, full, long, few, odd, last]] and quicker == [[long, last], []]
+    same = [size for size in alone if launched(size).kernel.name == KERNEL.name]
+    spans = [{size: longer(of, size) for size in alone} for of in (OVERLAP, OWN_NUMBER)]
+    slower = [[at for at, (least, _) in of.items() if least > 0] for of in spans]
+    helped = [at for at in slower[1] if at not in (few, last)]
     assert (
-        spans[1][few][0] < 0.03
+        slower == [[small, half, thin], [small, half, full, long, few, odd, last]]
+        and [[at for at, (_, most) in of.items() if most < 0] for of in spans] == [[long, last], []]
+        and spans[1][few][0] < 0.03
         and same == [small, half, full, long, last]
         and {launched(size, ALONE).kernel.parameters["BM"] for size in alone if size != last} == {64}
         and [ceilings.card().sms - launched(size, ALONE).blocks for size in alone if second(size) == "22"]
@@ -282,7 +277,7 @@ def short_launches() -> dict[str, str]:
     return {
         "small": f"{1e3 * alone[small].ms:.1f} µs",
         "card": ceilings.card().name,
-        "again": f"{max(map(abs, twice)):.1%}",
+        "again": f"{max(abs(points()[size].ms / alone[size].ms - 1) for size in same):.1%}",
         "gained": f"{1e3 * late[half] * alone[half].ms:.1f} µs",
         "thin": f"{1e3 * late[thin] * alone[thin].ms:.1f} µs",
         "shuffled": f"{min(own[size] for size in helped):.0%} to {max(own[size] for size in helped):.0%}",
@@ -418,11 +413,12 @@ def figures() -> dict[str, str]:
     wasted, tight = [percent for of, percent in large if of > 1.25], [percent for of, percent in large if of < 1.1]
     assert geometric_mean(wasted) + 10 < geometric_mean(tight) < 100 and not new.keys() & {*found, *LAYERS}
     assert (worst[1], chosen(worst).parameters["BN"]) == (400, 192) and covered(worst) > 1.25
-    beside: dict[bool, list[float]] = {True: [], False: []}  # by whether C has up to four tiles
-    for at in cut.keys() & own.keys():
-        BM, BN, *_ = cut[at].best.setting
-        beside[-(-at[0] // BM) * -(-at[1] // BN) <= 4].append(own[at].percent_of_searched)
-    assert (kind(least), least[1], chosen(least).name) == (KINDS[3], 10, KERNEL.name) and min(beside[True]) > 100
+    tiles_of = {at: -(-at[0] // BM) * -(-at[1] // BN) for at, of in cut.items() for BM, BN, *_ in [of.best.setting]}
+    with_few, with_more = (  # where C has up to four tiles, and where it has more
+        [own[at].percent_of_searched for at in tiles_of.keys() & own.keys() if (tiles_of[at] <= 4) == few]
+        for few in (True, False)
+    )
+    assert (kind(least), least[1], chosen(least).name) == (KINDS[3], 10, KERNEL.name) and min(with_few) > 100
     unaligned = [new[at].searched.algorithm for at in new if kind(at) == KINDS[3]]
     assert all(
         (geometric_mean(of[at].percent_of_searched for at in sizes if kind(at) == name) > 100) == (name != KINDS[0])
@@ -450,10 +446,10 @@ def figures() -> dict[str, str]:
             for name, number in Counter(name for name, _ in by).most_common()
             for times in [[of.searched.ms for its, of in by if its == name]]
         ),
-        "few": f"{geometric_mean(beside[True]):.0f}%",
-        "few of": str(len(beside[True])),
-        "beside": f"{geometric_mean(beside[False]):.0f}%",
-        "beside lost": f"{sum(each < 100 for each in beside[False])} of {len(beside[False])}",
+        "few": f"{geometric_mean(with_few):.0f}%",
+        "few of": str(len(with_few)),
+        "beside": f"{geometric_mean(with_more):.0f}%",
+        "beside lost": f"{sum(each < 100 for each in with_more)} of {len(with_more)}",
         "copies": f"{sum('copies' in name for name in unaligned)} of {len(unaligned)}",
         "cublas": load("any_shape").provenance["cublas"],
         "new": f"{len(new):,}",

@@ -67,10 +67,16 @@ def share(size: int, protocol: str, inputs: str = "normal") -> float:
     return 100 * np.divide(*both(size, protocol, inputs)[::-1])
 
 
+def in_bursts(who: Kernel | cublas.Gemm, size: int, inputs: str = "normal") -> list[float]:
+    """Return the ms of each single burst."""
+    return [
+        np.median(of) for of in np.array_split(sustained.of(who, size, inputs, "burst").samples.ms, sustained.BURSTS)
+    ]
+
+
 def bursts(size: int, inputs: str = "normal") -> np.ndarray:
     """Return the shares in % of the single bursts."""
-    runs = [np.array(sustained.of(who, size, inputs, "burst").samples.ms) for who in reversed(BOTH)]
-    return 100 * np.divide(*([np.median(of) for of in np.array_split(run, sustained.BURSTS)] for run in runs))
+    return 100 * np.divide(*(in_bursts(who, size, inputs) for who in reversed(BOTH)))
 
 
 def by_process(who: Kernel, size: int, name: str) -> list[float]:
@@ -206,34 +212,22 @@ def figures() -> dict[str, str]:
         [(theirs_ms * theirs / (ms * clock), clock / theirs) for (ms, theirs_ms), (clock, theirs), _ in of]
         for of in (still, alone)
     ]
-    nine, joules = (
-        {size: [of for name in RECORDINGS for of in by_process(KERNEL, size, name)] for size in SIZES},
-        [
-            np.divide(*(sustained.of(who, size, inputs).joules for inputs in ("normal", "zeros")))
-            for who, size in product(BOTH, SIZES)
-        ],
-    )
+    nine = {size: [of for name in RECORDINGS for of in by_process(KERNEL, size, name)] for size in SIZES}
     own, among = (
-        [clocks.of(KERNEL, size).own_mhz / clocks.of(KERNEL, size).nvml_mhz for size in SIZES],
-        [
-            of.own_mhz / of.nvml_mhz
-            for who, inputs in product(range(14, 22), INPUTS.values())
-            for of in [clocks.of(find(f"{who}"), 4096, inputs)]
-        ],
+        [of.own_mhz / of.nvml_mhz for of in counted]
+        for counted in (
+            [clocks.of(KERNEL, size) for size in SIZES],
+            [clocks.of(find(f"{who}"), 4096, of) for who, of in product(range(14, 22), INPUTS.values())],
+        )
     )
     off = [[mine / of for of in (max(among), min(among))] for mine in own]
     leads, same = (
         np.array([np.concatenate(gains(size, of[size])) for size in SIZES])
         for of in (dict.fromkeys(SIZES, find("19")), AGAIN)
     )
-    turns, watts, same_burst = (
-        {size: [share(size, "in turns"), *nine[size]] for size in SIZES},
-        sustained.of(KERNEL, SIZE, protocol="in turns").samples.watts,
-        max(
-            np.ptp(np.log([np.median(of) for of in np.array_split(run.samples.ms, sustained.BURSTS)]))
-            for run in (sustained.of(who, SIZE, protocol="burst") for who in BOTH)
-        ),
-    )
+    turns = {size: [share(size, "in turns"), *nine[size]] for size in SIZES}
+    watts = sustained.of(KERNEL, SIZE, protocol="in turns").samples.watts
+    same_burst = max(np.ptp(np.log(in_bursts(who, SIZE))) for who in BOTH)
     assert (
         98.5 < share(SIZE, "lasting") < 99.5
         and (bursts(SIZE) < 98.5).all()
@@ -302,7 +296,12 @@ def figures() -> dict[str, str]:
         **{f"nine {size}": f"{span(nine[size])}%" for size in SIZES},
         "fall 20": f"{100 * (1 - np.prod(alone[0, :2, 0]) / np.prod(still[0, :2, 0])):.1f}%",
         "cycles": f"{100 * factors[1][0][0]:.1f}%",
-        "joules": span(joules),
+        "joules": span(
+            [
+                np.divide(*(sustained.of(who, size, inputs).joules for inputs in ("normal", "zeros")))
+                for who, size in product(BOTH, SIZES)
+            ]
+        ),
         "own": f"{100 * min(among):.1f} to {100 * max(among):.1f}%",
         **{f"own {size}": f"{100 * of:.1f}%" for size, of in zip(SIZES, own, strict=True)},
         **{

@@ -18,8 +18,7 @@ from . import account, resident
 
 OWN = {name: find("07").parameters[name] for name in ("BM", "BN", "BK", "TM", "TN")}
 """The tile of 07."""
-USED = "issue slots used, %"
-DATA, CHOSEN = "state: waits for shared memory", "state: another warp was chosen"
+USED, CHOSEN = "issue slots used, %", "state: another warp was chosen"
 
 
 def milliseconds(kernel: Kernel) -> float | None:
@@ -96,7 +95,7 @@ def figures() -> dict[str, str]:
         and third < transposed < 0.9 * first
         and abs(added / (8 * (OWN["BK"] / 4 - 1) * pairs) - 1) < 0.005  # of eight stores of A for each pair of tiles
         and [kernel_occupancy(kernel, card()).blocks_per_sm for kernel in made] == [2, 2, 2, 2, 2, 3, 3]
-        and sorted((name for name in new if name.startswith("state: ")), key=new.get)[-2:] == [CHOSEN, DATA]
+        and sorted((name for name in new if name.startswith("state: ")), key=new.get)[-2:] == [CHOSEN, profiles.SHARED]
         and flat["shared_load_requests"] == counts["shared_load_requests"]
         and {sass_mix(kernel)["loop"]["LDS.128"] for kernel in made[5:]} == {(8 + 4) * OWN["BK"] / 4}
         and min(saved) == 128
@@ -126,7 +125,7 @@ def figures() -> dict[str, str]:
         "share": f"{busy['shared memory and L1'] / transposed:.0%}",
         "relief": f"{account.milliseconds(counts['l1_data_wavefronts'] - flat['l1_data_wavefronts']):.2f} ms",
         "between": f"{new[profiles.BETWEEN]:.2f}",
-        "data": f"{new[DATA]:.2f}",
+        "data": f"{new[profiles.SHARED]:.2f}",
         "chosen": f"{new[CHOSEN]:.2f}",
         "places": f"{3 * card().sms}",
         "places before": f"{2 * card().sms}",

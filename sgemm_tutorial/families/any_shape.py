@@ -551,7 +551,7 @@ def deep_cost(of: Mapping[str, int], shape: tuple[int, int, int], multiprocessor
     clusters, steps = down * across, -(-K // BK)
     if clusters > 2 * fit or steps < 2 * SPLIT:
         return inf
-    rows, columns = min(BM, -(-M // 8) * 8), min(-(-BN // BOX), -(-N // BOX)) * BOX  # that a block fetches
+    rows, columns = min(BM, -(-M // 8) * 8), -(-min(BN, N) // BOX) * BOX  # that a block fetches
     own, fetched = ((rows * lines(K, more) + columns * lines(N, more)) * SWIZZLE for more in (ASKEW, STRADDLE))
     alike = max(down, across) * max(1, BOX / (-(-N // CHUNK) * CHUNK))
     step = _step(step * (1 - DEEP_LOW * (1 - rows / BM)), own, fetched * SPLIT * min(clusters, fit), alike, shape)

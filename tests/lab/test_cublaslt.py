@@ -77,7 +77,10 @@ def library(monkeypatch):
 
 def problem(M=30, N=40, K=50, types_=FP32, on_gpu=True):
     at = (1 << 20, (2 << 20) + 16, (3 << 20) + 512)
-    A, B, C = (types.SimpleNamespace(data=types.SimpleNamespace(ptr=where)) for where in at)
+    A, B, C = (
+        types.SimpleNamespace(shape=shape, data=types.SimpleNamespace(ptr=where))
+        for shape, where in zip(((M, K), (K, N), (M, N)), at, strict=True)
+    )
     return Problem(M, N, K, np.float32(1.5), A, B, np.float32(0.5), C, False, on_gpu, types_)
 
 
