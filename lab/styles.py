@@ -25,7 +25,7 @@ from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.operands import BF16, FP16, FP32, IN_CUDA, SPLIT, named_in_cuda, sized
 
 from . import host_code
-from .correctness import HALF_SUMS
+from .correctness import HALF_SUMS, SHORT_PRODUCTS
 from .written import ROLES, SCALARS, Rule, Written, in_place
 
 LAUNCH = """\
@@ -96,6 +96,9 @@ _SUMS_IN_HALF = {
     4: re.compile(r"\baccumulator\s*,[^<>;]*\b(__)?half\s*>|\bmma\.[\w.]*(\.f16){4}\b|\bmma_async\.[\w.]*(\.f16){3}\b"),
 }
 """How a source looks whose sums are of float16, by how many products are added to one rounding."""
+_HAS_16_BITS = r"(?:__)?half2?|(?:__)?nv_bfloat162?"
+_NAME = re.compile(r"(?:[\s*]|\b(?:const|__restrict__|__restrict)\b)*(\w+)\s*(?:[=\[({)].*)?", re.DOTALL)
+"""What is declared behind its type."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,12 @@ class Reading:
     def deep(self) -> bool:
         """Whether the grid or a block has more than one dimension."""
         return bool(re.search(rf"\b(?:{BLOCK}|{THREAD})\s*\.\s*[yz]\b", self.code))
+
+    @property
+    def strided(self) -> bool:
+        """Whether a loop goes on by as much as the grid is large, so that a grid of any size should do."""
+        steps = r"(?s)\+=[^;]*\bgridDim\b|\b(\w+)\s*=[^;]*\bgridDim\b[^;]*;.*\+=\s*\1\b"
+        return bool(re.search(steps, self.code))
 
     @property
     def code(self) -> str:
@@ -288,9 +297,12 @@ def _kernel(reading: Reading, roles: Sequence[str], **fields: Any) -> Kernel:
     kinds = {role: _OF_VECTORS.get(kind, kind) for role, kind in kinds.items()}
     known = IN_CUDA | {of: named_in_cuda(reading.values["T"]) for of in [_typename(reading.signature)] if of}
     types = known.get(kinds["A"])
-    if types in (FP16, BF16) and kinds["C"] == kinds["A"]:
-        found = [many for many, sums in _SUMS_IN_HALF.items() if types == FP16 and sums.search(reading.text)]
-        types = HALF_SUMS[found[0]] if found else sized(types, 16)
+    if types in (FP16, BF16):
+        types = sized(types, 16 if kinds["C"] == kinds["A"] else 32)
+        found = [
+            many for many, sums in _SUMS_IN_HALF.items() if types.operand == FP16.operand and sums.search(reading.text)
+        ]
+        types = HALF_SUMS[types, found[0]] if found else SHORT_PRODUCTS[types] if _multiplies_short(reading) else types
     if types is None or kinds["B"] != kinds["A"] or known.get(kinds["C"], FP16).operand != types.result:
         got = "A of {A}, B of {B} and C of {C}".format(**kinds)
         needs = "all of float, double, half or __nv_bfloat16, or A and B of the last two and C of float"
@@ -304,6 +316,18 @@ def _kernel(reading: Reading, roles: Sequence[str], **fields: Any) -> Kernel:
         entry=reading.signature.name,
         **fields,
     )
+
+
+def _multiplies_short(reading: Reading) -> bool:
+    """Whether products have the type of their factors of 16 bits: those of ``__hmul``, and of factors as they are."""
+    types = [_HAS_16_BITS, *([_typename(reading.signature)] if reading.values.get("T", "float") != "float" else [])]
+    declared = [
+        part for one in re.findall(rf"\b(?:{'|'.join(types)})\b(?=([^;{{}}]*))", reading.text) for part in parts(one)
+    ]
+    names = "|".join({found[1] for found in map(_NAME.fullmatch, declared) if found})
+    factor = rf"\b(?:{names})\b(?:\s*\[[^][]*\])*(?:\.[xy]\b)?"
+    by_sign = rf"[^*/\s)]\s*{factor}\s*\*\s*{factor}"  # of no float: there is no cast before it, and no other factor
+    return bool(re.search(rf"\b__hmul2?(?:_rn)?\s*\(|{by_sign}", reading.text))
 
 
 def _the_kernel(file: str, text: str, found: Sequence[Signature], name: str, told: Collection[Signature]) -> Signature:
@@ -455,9 +479,9 @@ def _roles(reading: Reading, said: str) -> tuple[tuple[str, ...], bool]:
     sizes = [one for one in arguments if not one.type.endswith("*") and one.type not in scalars]
     if len(pointers) < 3 or not sizes:
         got = f"arguments ({', '.join(map(str, arguments))})"
-        needs = "pointers to A, B and C of a matrix product, and its sizes"
-        if len(pointers) >= 3:
-            needs += ": if these are constants, make a copy of the kernel that takes int M, int N, int K"
+        needs = "pointers to A, B and C of a matrix product, and its sizes" + (
+            ": if these are constants, make a copy of the kernel that takes int M, int N, int K" * (len(pointers) >= 3)
+        )
         raise ArgumentError(file, got, needs)
     more = [one.name for one in pointers if _plain(one.name) not in (*"abc",)]
     if len(pointers) > 3 and more:
