@@ -290,6 +290,8 @@ def test_a_warp_that_arrives_as_one_and_waits_as_one_has_met():
     neighbours = PRIMITIVES.replace("63 - t", "t ^ 1")
     a = np.random.default_rng(1).standard_normal((5, 64), np.float32)
     assert np.array_equal(primitives(neighbours)[0].reshape(-1, 2), a.cumsum(axis=0)[-1].reshape(-1, 2)[:, ::-1])
+    everywhere = PRIMITIVES.replace("63 - t", "60 + t % 4")  # read by all warps, and then written by one of them
+    assert np.array_equal(primitives(everywhere)[0], np.tile(a.cumsum(axis=0)[-1][60:], 16))
     elected = neighbours.replace("= __mbarrier_arrive(&bar)", "= 0; if (t % 32 == 0) __mbarrier_arrive(&bar)")
     elected = elected.replace("__mbarrier_test_wait(&bar, token)", "__mbarrier_test_wait_parity(&bar, 0)")
     elected = elected.replace("__mbarrier_try_wait(&bar, token, 1000)", "__mbarrier_try_wait_parity(&bar, 1, 1000)")
@@ -298,7 +300,7 @@ def test_a_warp_that_arrives_as_one_and_waits_as_one_has_met():
         elected.replace("&bar, 64", "&bar, 2"),
         *(neighbours.replace(asked, of) for of in ("", f"if (t & 1) {asked}")),
     )
-    for text in wrong:
+    for text in (*wrong, everywhere.replace(asked, "")):
         with pytest.raises(SimulationFault, match=r"race: .* reads tile"):
             primitives(text)
 
