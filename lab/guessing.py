@@ -206,7 +206,9 @@ def _ways(reading: Reading) -> Iterator[tuple[str, str]]:
         extents = parts(block[1:-1]) if block[0] == "(" else [block]
         coarse = [f"{one} * {by}" for one, by in itertools.product(extents, named) if one != by]
         tiles = (
-            [(tall, wide)] if tall and wide else itertools.product(dict.fromkeys((*extents, *sides, *coarse)), repeat=2)
+            [(tall, wide)]
+            if tall and wide
+            else itertools.product(dict.fromkeys((*extents, *sides, *strides, *coarse)), repeat=2)
         )
         for tm, tn in tiles:
             across, down = f"cdiv(N, {tn})", f"cdiv(M, {tm})"

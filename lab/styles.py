@@ -116,7 +116,7 @@ class Reading:
     names : dict of str to str
         Macros and constants.
     passed : dict of str to str
-        Numbers that the host code passes, by the arguments' names.
+        Numbers that the host code passes, and the roles of what it passes by usual names, by the arguments' names.
     text : str
         Of the file, without comments.
     by_host : frozenset of str
@@ -161,15 +161,17 @@ class Reading:
     @property
     def strided(self) -> bool:
         """Whether a loop goes on by as much as the grid is large, so that a grid of any size should do."""
-        steps = r"(?s)\+=[^;]*\bgridDim\b|\b(\w+)\s*=[^;]*\bgridDim\b[^;]*;.*\+=\s*\1\b"
-        return bool(re.search(steps, self.code))
+        return bool(re.search(r"(?s)\+=[^;]*\bgridDim\b|\b(\w+)\s*=[^;]*\bgridDim\b[^;]*;.*\+=\s*\1\b", self.code))
 
     @property
     def code(self) -> str:
-        """The kernel's body, and what its macros stand for."""
-        return " ".join(
+        """The kernel's body, and what its macros stand for; indices that a variable holds go by their own names."""
+        text = " ".join(
             (self.signature.body, *(text for name, text in self.names.items() if name in self.signature.body))
         )
+        for name, of in re.findall(rf"\b(\w+)\s*=\s*(?:\w+\s*\.\s*)?({BLOCK}|{THREAD})\s*[,;]", text):
+            text = re.sub(rf"\b{name}\s*\.", f"{of}.", text)
+        return text
 
 
 def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Reading:
@@ -208,7 +210,10 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
         taken = f"line {line} of {path.name}" + f", one of {len(listed)}," * (len(listed) > 1)
         doubts = _doubts(line, called)
         fixed = {name: value for name, value in names.items() if name.isupper()}
-        passed = {one.name: str(evaluate(text, fixed)) for one, text in called if _is_number(text, fixed)}
+        passed = {
+            one.name: str(evaluate(text, fixed)) if _is_number(text, fixed) else _MEANT.get(_plain(text), "?")
+            for one, text in called
+        }
         roles = (
             said["arguments"].split() if "arguments" in said else [_MEANT.get(_plain(one.name)) for one, _ in called]
         )

@@ -1035,6 +1035,107 @@ def test_special_values_are_named_where_a_result_has_one_of_them_for_its_right_v
     assert result.table().note.splitlines()[-1] == said
 
 
+BY_MMA = """\
+#include <cuda_fp16.h>
+__global__ void product(const half* A, const half* B, float* C, int M, int N, int K)
+{
+    __shared__ __align__(16) half a[16][16], b[16][8];
+    int lane = threadIdx.x, row = blockIdx.y * 16, col = blockIdx.x * 8;
+    float d[4] = {};
+    for (int k = 0; k < K; k += 16) {
+        for (int i = lane; i < 256; i += 32)
+            a[i / 16][i % 16] = row + i / 16 < M && k + i % 16 < K ? A[(row + i / 16) * K + k + i % 16] : half(0);
+        for (int i = lane; i < 128; i += 32)
+            b[i / 8][i % 8] = k + i / 8 < K && col + i % 8 < N ? B[(k + i / 8) * N + col + i % 8] : half(0);
+        __syncwarp();
+        unsigned f[4], g[2], left = __cvta_generic_to_shared(&a[lane % 16][lane / 16 * 8]);
+        unsigned right = __cvta_generic_to_shared(b[lane % 16]);
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(f[0]), "=r"(f[1]), "=r"(f[2]), "=r"(f[3]) : "r"(left));
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+                     : "=r"(g[0]), "=r"(g[1]) : "r"(right));
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                     "{%0, %1, %2, %3};" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                     : "r"(f[0]), "r"(f[1]), "r"(f[2]), "r"(f[3]), "r"(g[0]), "r"(g[1]));
+        __syncwarp();
+    }
+    for (int i = 0; i < 4; ++i) {
+        int r = row + lane / 4 + i / 2 * 8, c = col + lane % 4 * 2 + i % 2;
+        if (r < M && c < N) C[r * N + c] = d[i];
+    }
+}
+"""
+MEET = "for (__mbarrier_token_t token = __mbarrier_arrive(&bar); !__mbarrier_test_wait(&bar, token);) {}"
+BY_BARRIERS = TILED.replace("__syncthreads();", MEET).replace(
+    "#define", "#include <cuda_awbarrier_primitives.h>\n#define"
+)
+BY_BARRIERS = BY_BARRIERS.replace(
+    "    float sum",
+    "    __shared__ __mbarrier_t bar;\n    if (x + y == 0) __mbarrier_init(&bar, TILE * TILE);\n"
+    "    __syncthreads();\n    float sum",
+)
+
+
+def test_a_warps_tile_whose_sides_only_the_indices_of_blocks_tell(write):
+    kernel, guess, _ = guessed(write(BY_MMA))
+    assert guess.startswith("// launch: grid = (cdiv(N, 8), cdiv(M, 16)), block = 32, ")
+    assert lab.check(kernel, 33, 17, 40, on_gpu=False).passed
+
+
+def test_indices_that_a_variable_holds(write):
+    """One of CUDA C++'s own, and those of cooperative groups."""
+    held = PLAIN.replace("blockIdx.", "g.").replace("threadIdx.", "t.")
+    groups = "cooperative_groups::thread_block block = cooperative_groups::this_thread_block();"
+    for text in (
+        held.replace("    int row", "    const uint3 t = threadIdx, g = blockIdx;\n    int row"),
+        "#include <cooperative_groups.h>\n"
+        + held.replace(
+            "    int row", f"    {groups}\n    dim3 t = block.thread_index(), g = block.group_index();\n    int row"
+        ),
+    ):
+        kernel, guess, _ = guessed(write(text))
+        assert f"{BY_16}, " in guess and lab.check(kernel, 33, 17, 9, on_gpu=False).passed
+
+
+def test_a_product_whose_threads_meet_at_an_mbarrier(write):
+    """The mbarrier orders their accesses; without one of the waits they race."""
+    early = BY_BARRIERS.replace("!__mbarrier_test_wait(&bar, token);", "false;", 1)
+    right, racing = (lab.check(guessed(write(text))[0], 20, 30, 40, on_gpu=False) for text in (BY_BARRIERS, early))
+    assert right.passed and racing.fault.startswith("race")
+
+
+def test_sizes_that_only_the_host_calls_by_usual_names(write):
+    """Also the bytes of a template's element in the size of shared memory."""
+    text = """
+template <typename T, int TS>
+__global__ void product(const T* left, const T* right, T* out, size_t high, size_t wide, size_t deep)
+{
+    extern __shared__ char raw[];
+    T *a = (T*)raw, *b = a + TS * TS;
+    size_t row = blockIdx.x * TS + threadIdx.x / TS, col = blockIdx.y * TS + threadIdx.x % TS;
+    T sum = 0;
+    for (size_t k = 0; k < deep; k += TS) {
+        a[threadIdx.x] = row < high && k + threadIdx.x % TS < deep ? left[row * deep + k + threadIdx.x % TS] : T(0);
+        b[threadIdx.x] = col < wide && k + threadIdx.x / TS < deep ? right[(k + threadIdx.x / TS) * wide + col] : T(0);
+        __syncthreads();
+        for (int i = 0; i < TS; ++i) sum += a[threadIdx.x / TS * TS + i] * b[i * TS + threadIdx.x % TS];
+        __syncthreads();
+    }
+    if (row < high && col < wide) out[row * wide + col] = sum;
+}
+template <typename T> void run(const T* a, const T* b, T* c, size_t M, size_t N, size_t K)
+{
+    constexpr int TS = 16;
+    product<T, TS><<<dim3((M + TS - 1) / TS, (N + TS - 1) / TS), TS * TS, 2 * TS * TS * sizeof(T)>>>(a, b, c, M, N, K);
+}
+"""
+    kernel, _, told = guessed(write(text))
+    assert "arguments = A B C M N K, shared = 2 * TS * TS * sizeof(T)" in told[0]
+    assert lab.check(kernel, 33, 17, 40, on_gpu=False).passed
+    with pytest.raises(ArgumentError, match="size_t high, whose meaning is not plain"):
+        guessed(write(text.replace("c, M, N, K)", "c, x, y, z)")))
+
+
 def test_indices_of_32_bits(write, capsys):
     """Rules of BLAS ask for sizes beyond; a kernel without template parameters has them tested, too."""
     strict = "// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16), rules = BLAS\n" + PLAIN
