@@ -205,12 +205,11 @@ def _ways(reading: Reading) -> Iterator[tuple[str, str]]:
     for block in dict.fromkeys(blocks):
         extents = parts(block[1:-1]) if block[0] == "(" else [block]
         coarse = [f"{one} * {by}" for one, by in itertools.product(extents, named) if one != by]
-        tiles = (
-            [(tall, wide)]
-            if tall and wide
-            else itertools.product(dict.fromkeys((*extents, *sides, *strides, *coarse)), repeat=2)
-        )
-        for tm, tn in tiles:
+        tiles = [
+            *itertools.product(dict.fromkeys((*extents, *sides, *coarse)), repeat=2),
+            *itertools.permutations(dict.fromkeys(strides), 2),
+        ]
+        for tm, tn in [(tall, wide)] if tall and wide else tiles:
             across, down = f"cdiv(N, {tn})", f"cdiv(M, {tm})"
             if deep:
                 yield from ((f"({across}, {down})", block), (f"({down}, {across})", block))
