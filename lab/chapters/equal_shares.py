@@ -23,7 +23,7 @@ from ..draw.figure import BODY, INK, Figure
 from ..experiments import ceilings, tune
 from ..model.sass import hot_loop, sass
 from ..paths import RESULTS
-from ..records.shapes import LAYERS, SHAPES, SQUARES
+from ..records.shapes import SHAPES, SQUARES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, load, recorded
 from ..variants import ANY_SHAPE, OVERLAP
@@ -37,6 +37,8 @@ SMALL = 128
 """Rows or columns of C below which a product is thin, and the longest K that is short."""
 LONG = (256, 256, 16384)
 """The product whose divisions the chapter compares."""
+TURNED = (1024, 4800, 1600)
+"""The product at which it follows two teams."""
 KINDS = "large", "small", "thin or short", "unaligned rows"
 """The groups of products that the chart and the table tell apart."""
 
@@ -160,7 +162,7 @@ def in_turns() -> Table:
         ),
         rows,
         "The same tile, cluster and division, as one team and as two in turns: finalists of the search, H200",
-        "Quicker, slower: without the others, whose middle 80% of samples overlap.",
+        "Quicker or slower: the middle 80% of samples don't overlap.",
     )
 
 
@@ -180,11 +182,11 @@ def measured() -> Table:
         for called, least, most in [[f"{1e3 * each:#.3g}".rstrip(".") for each in us]]
     ]
     return Table(
-        ("M×N×K", "20", "22 alone", "22 as called (by)", "better opponent, six runs"),
+        ("M×N×K", "20", "22 alone", "22 as called (by)", "better opponent, five runs"),
         rows,
         f"µs from a launch's end to the next, {ceilings.card().name}; in the last two lines 22 copies A and B",
-        "wide.cu is for one or two rows. Where another file is called, 22 alone has the tile that the model expects to "
-        "be its best. If it is quicker than the call, the choice was wrong, or the difference is noise.",
+        "–: 20 can't fetch such rows. wide.cu is for one or two rows. Where another file is called, 22 alone has the "
+        "tile that the model expects to be its best. If it is quicker than the call, it is a wrong choice, or noise.",
     )
 
 
@@ -330,13 +332,6 @@ def doer(size: Size) -> str:
     return f"22, {own}" if kernel.name == KERNEL.name else other
 
 
-def covered(size: Size) -> float:
-    """Return how many times the elements of C the tiles of a new product have."""
-    of = chosen(size).parameters
-    high, wide = of["BM"] * of.get("CLUSTER", 1), of["BN"]
-    return -(-size[0] // high) * high * -(-size[1] // wide) * wide / (size[0] * size[1])
-
-
 def by_doer() -> Table:
     """Return 22's mean speed at new products by what does them, the most frequent first."""
     by = {size: doer(size) for size in points(recording=RANDOM)}
@@ -388,100 +383,90 @@ def lost_by(kernel: Kernel) -> dict[Size, float]:
 
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
-    own, n4095, n4096, n2176 = points(), *((n,) * 3 for n in (4095, 4096, 2176))
-    at_long = [points(of)[LONG] for of in EACH]
-    by = [(re.sub(r"algorithm \d+, |stages number \d+, ", "", of.searched.algorithm), of) for of in at_long]
-    *_, long, _, few, odd, _ = lost_by(WHOLE)
-    found, (best, *_, deep) = searched(), finals()
-    cut = {at: of for at, of in found.items() if of.best.whole and of.K > any_shape.BK}  # a sum of a step is not cut
-    [(tiles, _, one, two)] = [of for of in turns() if of[1] == n2176]
-    assert (long, best) == (LONG, divided(4, 12)) and deep.whole == 0
-    assert all("split K" in name and not name.endswith(" K 1") for name, _ in by)
-    assert (tiles, two.way, two.way.setting[:2]) == (2, found[n2176].best, (128, 160)) and two.ms_p90 < one.ms_p10
-    assert [launched(size).kernel.name for size in (few, odd)] == ["deep", "deep"] and kind(odd) == KINDS[3]
-    step, end = any_shape.pace(of := dict(zip(any_shape.PARAMETERS, best.setting, strict=True)))
-    terms = {
-        "launch": any_shape.START,
-        "22 steps": 22 * any_shape.SHARED * step,
-        "end of a tile": end,
-        "second launch": any_shape.SECOND,
-        "parts": 4 * 12 * 256 * 256 / any_shape.PARTS_MOVED,
-        "traffic": any_shape.HIDDEN * (any_shape.START + any_shape.moved(*LONG) / any_shape.MEMORY),
+    own, new, found, ways = points(), points(recording=RANDOM), searched(), finals()
+    (best, *_, deep), at_long, halves = ways, [points(of)[LONG] for of in EACH], points(KERNEL.variant(BITS=16))
+    [(one, two)] = [times for tiles, size, *times in turns() if size == TURNED and tiles == 2]
+    by_shares = {
+        H200: [at for at in own if at in found and found[at].best.whole and at[2] > any_shape.BK],
+        RANDOM: [at for at in new if doer(at) == "22, shares"],
     }
-    expected, other = (
-        any_shape.cost(of, LONG, 2, 24, 132),
-        any_shape.deep_cost(dict(zip(any_shape.DEEP_PARAMETERS, deep.setting, strict=True)), LONG, 132),
-    )
-    assert abs(sum(terms.values()) - expected) < 1e-6 and other < expected and found[LONG].expected == deep
-    new = points(recording=RANDOM)
+    share = {  # of the better opponent's speed, where C has as few elements as that, and where it has more
+        (of, few): [points(recording=of)[at].percent_of_searched for at in sizes if (at[0] * at[1] <= SMALL**2) == few]
+        for of, sizes in by_shares.items()
+        for few in (True, False)
+    }
+    late = {at: {t.way: t.ms for t in of.finalists}[of.expected] / of.finalists[0].ms for at, of in found.items()}
     least, worst = (
         min((at for at in new if kind(at) in kinds), key=lambda size: new[size].percent_of_searched)
         for kinds in (KINDS, KINDS[:1])
     )
-    large = [(covered(at), new[at].percent_of_searched) for at in new if kind(at) == KINDS[0]]
-    wasted, tight = [percent for of, percent in large if of > 1.25], [percent for of, percent in large if of < 1.1]
-    assert geometric_mean(wasted) + 10 < geometric_mean(tight) < 100 and not new.keys() & {*found, *LAYERS}
-    assert (worst[1], chosen(worst).parameters["BN"]) == (400, 192) and covered(worst) > 1.25
-    tiles_of = {at: -(-at[0] // BM) * -(-at[1] // BN) for at, of in cut.items() for BM, BN, *_ in [of.best.setting]}
-    with_few, with_more = (  # where C has up to four tiles, and where it has more
-        [own[at].percent_of_searched for at in tiles_of.keys() & own.keys() if (tiles_of[at] <= 4) == few]
-        for few in (True, False)
+    algorithms, tried = (
+        [{of(each.searched) for at, each in new.items() if (kind(at) == KINDS[3]) == odd} for odd in (False, True)]
+        for of in (lambda it: it.algorithm.startswith("algorithm 66,"), lambda it: it.tried)
     )
-    assert (kind(least), least[1], chosen(least).name) == (KINDS[3], 10, KERNEL.name) and min(with_few) > 100
-    unaligned = [new[at].searched.algorithm for at in new if kind(at) == KINDS[3]]
-    assert all(
-        (geometric_mean(of[at].percent_of_searched for at in sizes if kind(at) == name) > 100) == (name != KINDS[0])
-        for name, (of, sizes) in product(KINDS, ((new, new), (own, SHAPES)))
+    assert (
+        (best, deep.whole, found[LONG].expected, len(EACH)) == (divided(4, 12), 0, deep, 5)
+        and max(own[LONG].ms, points(ALONE)[LONG].ms) < min(of.opponent_ms for of in at_long)
+        and {launched((n,) * 3, ALONE).division.counts["shared"] for n in (256, 512)} == {0}
+        and min(min(share[of, True]) for of in by_shares) > 100
+    )
+    assert two.way == found[TURNED].best and two.way.setting[:2] == (128, 160) and two.ms_p90 < one.ms_p10
+    assert (
+        algorithms == [{True}, {False}]
+        and own[(4096,) * 3].searched.algorithm.startswith("algorithm 66,")
+        and (least[1], worst[1], chosen(worst).parameters["BN"], kind(least)) == (10, 400, 192, KINDS[3])
+        and all(
+            (geometric_mean(of[at].percent_of_searched for at in sizes if kind(at) == name) < 100)
+            == (name == KINDS[0] and of is new)
+            for name, (of, sizes) in product(KINDS, ((new, new), (own, SHAPES)))
+        )
     )
     return {
         **{
             name: f"{1e3 * ms:.1f} µs"
             for name, ms in {
                 "deep": own[LONG].ms,
-                "deep apart": finals()[deep] / 1e3,
-                "deep followed": finals()[best] / 1e3,
+                "deep apart": ways[deep] / 1e3,
+                "sixteen": ways[divided(2, 16)] / 1e3,
+                "whole": points(WHOLE)[LONG].ms,
                 "turns": two.ms,
                 "turns one": one.ms,
-                "turns cublas": found[n2176].cublas_ms,
-                "own 4095": own[n4095].ms,
-                "better 4095": own[n4095].opponent_ms,
-                "own 4096": own[n4096].ms,
-                "better 4096": own[n4096].opponent_ms,
+                "turns called": own[TURNED].ms,
+                "turns better": own[TURNED].opponent_ms,
+                **{f"own {n}": own[(n,) * 3].ms for n in (4095, 4096)},
+                **{f"better {n}": own[(n,) * 3].opponent_ms for n in (4095, 4096)},
             }.items()
         },
         "deep better": " to ".join(f"{1e3 * end(of.opponent_ms for of in at_long):.1f}" for end in (min, max)) + " µs",
-        "algorithms": "; ".join(
-            f"{name} in {number} ({' to '.join(dict.fromkeys(f'{1e3 * end(times):.1f}' for end in (min, max)))} µs)"
-            for name, number in Counter(name for name, _ in by).most_common()
-            for times in [[of.searched.ms for its, of in by if its == name]]
-        ),
-        "few": f"{geometric_mean(with_few):.0f}%",
-        "few of": str(len(with_few)),
-        "beside": f"{geometric_mean(with_more):.0f}%",
-        "beside lost": f"{sum(each < 100 for each in with_more)} of {len(with_more)}",
-        "copies": f"{sum('copies' in name for name in unaligned)} of {len(unaligned)}",
-        "cublas": load("any_shape").provenance["cublas"],
+        "split": " or ".join(sorted({of.searched.algorithm.rpartition("split K ")[2] for of in at_long}, key=int)),
+        "carried": f"{-max(lost_by(WHOLE)[(n,) * 3] for n in (256, 512)):.0%}",
+        **{f"few {of.stem}": f"{geometric_mean(share[of, True]):.0f}%" for of in by_shares},
+        **{f"few of {of.stem}": str(len(share[of, True])) for of in by_shares},
+        **{
+            f"many {of.stem}": f"{sum(x < 100 for x in share[of, False])} of {len(share[of, False])}"
+            for of in by_shares
+        },
         "new": f"{len(new):,}",
-        "new lost": f"{sum(percent < 100 for _, percent in large)} of {len(large)}",
+        "new shares": str(len(by_shares[RANDOM])),
+        "aligned": str(sum(kind(at) != KINDS[3] for at in new)),
+        "unaligned": str(sum(kind(at) == KINDS[3] for at in new)),
         "new least": f"{new[least].percent_of_searched:.0f}%",
         "new least at": times_of(least),
         "new least copied": f"{2 * least[0] * least[2] / 1e6:.0f} MB",
         "new worst": f"{new[worst].percent_of_searched:.0f}%",
         "new worst at": times_of(worst),
-        "wasted": f"{geometric_mean(wasted):.0f}%",
-        "wasted of": str(len(wasted)),
-        "tight": f"{geometric_mean(tight):.0f}%",
-        "tight of": str(len(tight)),
-        "by shares": str(len(cut)),
+        "by shares": str(sum(of.best.whole > 0 and of.K > any_shape.BK for of in found.values())),
         "searched": str(len(found)),
-        "searched more": str(len(found.keys() - {*SHAPES, *SQUARES})),
-        "searched shapes": str(len(found.keys() & {*SHAPES})),
-        "gained": f"{finals()[deep] / finals()[best]:.2f}",
-        "terms": " + ".join(f"{us:.2f} ({name})" for name, us in terms.items()),
-        "expected": f"{expected:.1f} µs",
-        "deep expected": f"{other:.1f} µs",
+        "ways": str(max(len(of.tried) for of in found.values())),
+        "gained": f"{ways[deep] / ways[best]:.2f}",
+        "model": f"{geometric_mean(late.values()) - 1:.1%}",
+        "model most": f"{max(late.values()) - 1:.0%}",
+        "16 bits": f"{geometric_mean(halves[at].percent_of_searched for at in SHAPES if at in halves):.0f}%",
+        "16 bits of": str(len(halves.keys() & {*SHAPES})),
+        "cublas": load("any_shape").provenance["cublas"],
         "card": ceilings.card().name,
         "sms": str(ceilings.card().sms),
-        "tried": str(max(point.searched.tried for point in own.values())),
+        "tried": str(max(tried[0])),
+        "tried unaligned": str(max(tried[1])),
         "shapes": str(len(SHAPES)),
     }

@@ -8,7 +8,7 @@ import pytest
 import lab
 import sgemm_tutorial as sg
 from lab.chapters import equal_shares as page
-from lab.records.shapes import FITTED_TO
+from lab.records.shapes import FITTED_TO, LAYERS
 
 
 @pytest.mark.parametrize(
@@ -86,13 +86,13 @@ def test_the_thread_that_chapter_22_follows_adds_what_its_cluster_leaves():
 
 def test_the_cluster_that_chapter_22_follows_has_a_tile_for_each_team():
     [of] = [of for of in page.any_shape.PACES if of[:2] == (128, 160) and of[3:] == (2, 32)]
-    tiles, steps = -(-2176 // 256) * -(-2176 // 160), 2176 // 64
-    assert (tiles, steps, of[2]) == (126, 34, 5) and steps % 5 == 4 and steps // 5 == 6
-    assert list(page.pieces(5, 66, 0, tiles, steps)) == [(5, 0, 34), (71, 0, 34)]
+    tiles, steps = -(-page.TURNED[0] // 256) * -(-page.TURNED[1] // 160), page.TURNED[2] // 64
+    assert (tiles, steps, of[2], page.searched()[page.TURNED].best.shares) == (120, 25, 5, 66)
+    assert list(page.pieces(5, 66, 0, tiles, steps)) == [(5, 0, 25), (71, 0, 25)]
 
 
 def test_who_chose_for_what_chapter_22_counts():
-    every = {*page.SQUARES, *page.SHAPES, *page.LAYERS, *FITTED_TO}
+    every = {*page.SQUARES, *page.SHAPES, *LAYERS, *FITTED_TO}
     assert page.searched().keys() == {
         size for size in every if page.launched(size).kernel.name in ("22_any_shape", "deep")
     }
