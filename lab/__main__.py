@@ -53,7 +53,6 @@ from .written import Written
 PASSED, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 TUNED = "256:4096:128,8192"
 """Sizes that are tuned unless others are named."""
-TUNABLE = "13_autotuned"
 WATCHED = 1 << 20  # products that a case of --sizes has at most if races in global memory are looked for
 SHOWN = 5  # cases that fail, the cheap and telling ones first
 FOUND = "does not say how it is launched. This launch, found by trial, gives the right product:"
@@ -380,7 +379,7 @@ def _compare(options: argparse.Namespace) -> int:
 def _tune(options: argparse.Namespace) -> int:
     if options.set:
         return _sweep(options)
-    if _kernels([options.name], (), options.launch, options.json)[0].name != TUNABLE:
+    if _kernels([options.name], (), options.launch, options.json)[0].name != tunings.KERNEL.name:
         raise ArgumentError("set", "nothing", "values to try, with commas between: --set BM=64,128")
     here = gpu.available()
     sizes = parse_sizes(options.sizes or TUNED) if options.sizes or here else None
@@ -588,7 +587,13 @@ def _parser() -> argparse.ArgumentParser:
         "on, at these sizes on GPUs of this name; without a GPU, shows the recording. Stopped at any time, tune loses "
         "nothing, and goes on when started again.",
     )
-    add("name", metavar="NAME", nargs="?", default="13", help="which kernel, or a file (default: %(default)s)")
+    add(
+        "name",
+        metavar="NAME",
+        nargs="?",
+        default=tunings.KERNEL.function,
+        help="which kernel, or a file (default: %(default)s)",
+    )
     add("--set", **setting | {"metavar": "NAME=VALUES", "help": "template arguments to try: BM=64,128; again for each"})
     add("--launch", **launch)
     add("--sizes", metavar="SIZES", help=f"as for bench (default: 4096 with --set, otherwise {TUNED} or the recorded)")

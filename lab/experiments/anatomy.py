@@ -95,7 +95,7 @@ AT_ONCE = 16
 
 def plan() -> Plan:
     """Return the plan of the recording: cuBLAS at all of `SIZES`, and 13 beside it at `CLOSELY`."""
-    items = [(cublas.sgemm, size) for size in SIZES] + [(find("13"), size) for size in CLOSELY]
+    items = [(cublas.sgemm, size) for size in SIZES] + [(find("autotuned"), size) for size in CLOSELY]
     settings = {"metrics": METRICS, "closely": profiles.METRICS}
     return Plan("anatomy", Recording[Dissected], items, measure, settings, takes=0.9, made_on=made_on)
 

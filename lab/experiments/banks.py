@@ -131,7 +131,7 @@ def plan() -> Plan:
     """
     rungs = (
         *(rung for rung in LADDER if "TN" in rung.parameters),
-        *(find_variant(rung, "one way") for rung in ("09", "10", "11")),
+        *(find_variant(rung, "one way") for rung in ("warp_tile", "double_buffer", "async_pipeline")),
     )
     items = [(probe, name, warps) for name in PATTERNS for warps, probe in PROBES.items()]
     sums = {rung: rung.parameters["TM"] * rung.parameters["TN"] for rung in rungs}

@@ -29,7 +29,7 @@ from ..records.timings import Ms
 
 WAYS = ("host clock", "events", "device")
 CUBLAS = Gemm("cuBLAS", FP32)
-KERNEL = "03_shared_tile"
+KERNEL = find("shared_tile").name
 """The kernel that is timed beside cuBLAS."""
 
 

@@ -132,15 +132,15 @@ INPUTS = {
 
 def plan() -> Plan:
     """Return the plan: tensor-core kernels alone for some seconds, some in all protocols and on other inputs."""
-    some = (find("16"), find("20"), cublas.gemm_ex, find("13"), find("21"), cublas.sgemm)
-    more = (*map(find, ("14", "15", "17", "18", "19")), HOPPER_STEPS[1])
+    some = (find("mma"), find("persistent"), cublas.gemm_ex, find("autotuned"), find("tf32x3_wgmma"), cublas.sgemm)
+    more = (*map(find, ("wmma", "wmma_warp_tile", "tf32x3", "wgmma", "producer_warp")), HOPPER_STEPS[1])
     full, large = sizes_of((4096, 8192))
-    items = [(kernel, full, "normal", "lasting") for kernel in (*more, find("22"))]
+    items = [(kernel, full, "normal", "lasting") for kernel in (*more, find("any_shape"))]
     for size, inputs, kernel in product((full, large), INPUTS, some):
         protocols = PROTOCOLS if inputs in ("normal", "zeros") else ("lasting",) if size == full else ()
         items += [(kernel, size, inputs, how) for how in protocols if how != "in turns" or isinstance(kernel, Kernel)]
-    items.append((find("22"), large, "normal", "lasting"))
-    both = find("22"), cublas.gemm_ex
+    items.append((find("any_shape"), large, "normal", "lasting"))
+    both = find("any_shape"), cublas.gemm_ex
     items += [(kernel, size, "normal", "lasting") for size in sizes_of((2048, 3072)) for kernel in both]
     settings = {"lasting_s": SECONDS, "bursts": BURSTS, "chunks": CHUNKS, "rest": REST, **SAMPLING}
     return Plan("sustained", Recording[Sustained], items, measure, settings, takes=2.3, made_on=made_on)
