@@ -277,21 +277,33 @@ def _load(binary: Binary, dynamic_shared_bytes: int, device: int) -> Any:
     return function
 
 
-@lru_cache
-def resident_clusters(instance: Instance, cluster: int, device: int) -> int:
-    """Return how many clusters of so many blocks are on the current GPU, `device`, at a time, as its driver says.
+ALONE = Instance(
+    "alone", (("alone.cu", "template <int> __global__ void alone() {}"),), "alone<0>", 1, (9, 0), 120 << 10
+)
+"""A kernel whose blocks want so much shared memory that none shares an SM, and do nothing."""
 
-    An SM that is left over where a group's SMs are divided into clusters runs none.
+
+@lru_cache
+def resident_clusters(cluster: int, device: int) -> int:
+    """Return how many clusters of so many blocks are on the current GPU at a time, as its driver says.
+
+    Each block has an SM to itself. Where the SMs of a group are divided into clusters, those left over run none.
+
+    Parameters
+    ----------
+    cluster : int
+        Blocks of a cluster.
+    device : int
+        CuPy's number of the current GPU, which has clusters.
 
     Raises
     ------
     DeviceError
         See `load`, or the driver refuses.
     """
-    function = load(instance)
+    function = load(ALONE)
     attribute = _Attribute(4, 0, (ctypes.c_uint * 16)(cluster, 1, 1))  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-    shared = instance.dynamic_shared_bytes
-    config = _Config(cluster, 1, 1, instance.threads, 1, 1, shared, None, ctypes.pointer(attribute), 1)
+    config = _Config(cluster, 1, 1, ALONE.threads, 1, 1, ALONE.dynamic_shared_bytes, None, ctypes.pointer(attribute), 1)
     found = ctypes.c_int()
     status = _driver().cuOccupancyMaxActiveClusters(
         ctypes.byref(found), ctypes.c_void_p(function.ptr), ctypes.byref(config)

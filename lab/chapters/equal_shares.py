@@ -400,8 +400,8 @@ def figures() -> dict[str, str]:
         "traffic": any_shape.HIDDEN * (any_shape.START + any_shape.moved(*LONG) / any_shape.MEMORY),
     }
     expected, other = (
-        any_shape.cost(of, LONG, 2, 24, 132),
-        any_shape.deep_cost(dict(zip(any_shape.DEEP_PARAMETERS, deep.setting, strict=True)), LONG, 132),
+        any_shape.cost(of, LONG, 2, 24),
+        any_shape.deep_cost(dict(zip(any_shape.DEEP_PARAMETERS, deep.setting, strict=True)), LONG, tune.H200),
     )
     assert abs(sum(terms.values()) - expected) < 1e-6 and other < expected and found[LONG].expected == deep
     new = points(recording=RANDOM)

@@ -15,7 +15,7 @@ from sgemm_tutorial.table import Table
 
 from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, WIDTH, Figure, Page
 from ..experiments import sustained
-from ..experiments.ceilings import card
+from ..experiments.ceilings import card, place
 from ..measure.nsight import counted
 from ..variants import HOPPER_STEPS, HOPPER_WIDTHS, find_variant
 from . import equal_shares
@@ -144,7 +144,7 @@ def time_line() -> Figure:
 
 def chosen(size: int) -> int:
     """Return how many columns the tile has that 20 chooses."""
-    return hopper.quickest(size, size, card().sms).BN
+    return hopper.quickest(size, size, place()).BN
 
 
 def change(kernel: Kernel, base: Kernel, size: int) -> str:
@@ -184,7 +184,7 @@ def clustered(width: int) -> np.ndarray:
 
 def widths_table() -> Table:
     """Return what the choice of a width should gain and gains, where it isn't 256 columns."""
-    columns = {size: [hopper.columns(of, size, size, card().sms) for of in hopper.WIDTHS] for size in ALL}
+    columns = {size: [hopper.columns(of, size, size, place()) for of in hopper.WIDTHS] for size in ALL}
     rows = [
         (
             f"{size:,}",
