@@ -155,8 +155,7 @@ def _bound(launch: Launch) -> tuple[Any, ...]:
     """Return what all runs of a launch have in common: the loaded function, grid, block and counts."""
     for blocks, most in zip(launch.grid, GRID_MAX, strict=False):
         if blocks > most:
-            M, N, _ = launch.shape
-            raise ArgumentError("C", f"shape ({M}, {N}), {blocks} tiles", f"at most {most} tiles")
+            raise ArgumentError("C", f"shape {launch.shape[:2]}, {blocks} tiles", f"at most {most} tiles")
     counts = tuple(map(np.uint32, launch.division.counts.values()))
     return load(launch.instance), launch.grid, launch.block, counts, launch.instance.dynamic_shared_bytes
 
@@ -236,7 +235,7 @@ def _scratch(division: Division, device: int) -> tuple[cupy.ndarray, cupy.ndarra
     A larger one replaces what was there; CuPy gives memory that is freed to the same stream alone.
 
     A launch that fails halfway leaves counters that are not zero. Like every fault of a kernel it also ends the CUDA
-    context, and the arrays with it, so no later launch finds them.
+    context, so that no later call succeeds; and what that call reports has these arrays given up, see `reported`.
     """
     held = _held.__dict__
     key = device, cupy.cuda.get_current_stream().ptr
@@ -341,10 +340,14 @@ def _driver() -> ctypes.CDLL:
 
 @contextlib.contextmanager
 def reported(what: str) -> Iterator[None]:
-    """Turn CuPy's errors into a DeviceError that says what was running."""
+    """Turn CuPy's errors into a DeviceError that says what was running.
+
+    After a fault this thread's scratch arrays are given up: a launch that was cut off may have left counts in them.
+    """
     try:
         yield
     except cupy.cuda.memory.OutOfMemoryError as error:
         raise DeviceError(f"{what}: the GPU is out of memory ({error})") from error
     except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError) as error:
+        _held.__dict__.clear()
         raise DeviceError(f"{what}: the GPU failed ({error}); after a fault, restart the process") from error
