@@ -349,7 +349,7 @@ def _each(kernels: Iterable[Kernel], do: Callable[[Kernel], T]) -> tuple[dict[Ke
 
 
 def _told(broken: Sequence[TutorialError], status: int = PASSED) -> int:
-    """Print what is wrong with kernels, and return the exit status: `status` if there is nothing."""
+    """Print the faults of kernels, and return the exit status: `status` if there are none."""
     for error in broken:
         _write(f"error: {error}", to_stderr=True)
     return REFUSED if broken else status
@@ -362,7 +362,7 @@ def _require_place(argument: str, path: str) -> None:
 
 
 def _pictures(record: Record) -> dict[str, draw.Figure]:
-    """Return what there is to draw, by the ending of its file's name."""
+    """Return the pictures to draw, by the ending of their files' names."""
     sizes = {point.size for point in record.points}
     if len(sizes) == 1:
         return {"ladder": draw.ladder(record, *sizes)}
@@ -688,7 +688,7 @@ def _wrapped(text: str, width: int) -> str:
 
 
 def in_terminal(part: Any, width: int = 80) -> Any:
-    """Return what rich prints of a table, of a result that is shown as one, or of a source.
+    """Return rich's output for a table, a result that is shown as one, or a source.
 
     In a table that is too wide, numbers stay whole, a line of source is cut, and other text is folded.
     """
@@ -714,7 +714,7 @@ def in_terminal(part: Any, width: int = 80) -> Any:
 
 
 def _say(options: argparse.Namespace, *lines: object) -> None:
-    """Print what is no result: on stderr where stdout has JSON and nothing else."""
+    """Print a message that is no result: on stderr where stdout has JSON and nothing else."""
     _write(*lines, to_stderr=options.json)
 
 

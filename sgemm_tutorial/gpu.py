@@ -152,7 +152,7 @@ def _prepared(sizes: list[int]) -> tuple[Any, Any, _Config]:
 
 @lru_cache(maxsize=4096)
 def _bound(launch: Launch) -> tuple[Any, ...]:
-    """Return what all runs of a launch have in common: the loaded function, grid, block and counts."""
+    """Return the common parts of all runs of a launch: the loaded function, grid, block, counts and shared memory."""
     for blocks, most in zip(launch.grid, GRID_MAX, strict=False):
         if blocks > most:
             raise ArgumentError("C", f"shape {launch.shape[:2]}, {blocks} tiles", f"at most {most} tiles")

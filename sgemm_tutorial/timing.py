@@ -1,4 +1,4 @@
-"""Measures how long launches take on the GPU itself, however long the host needs to send them.
+"""Measures the time of launches on the GPU itself, however long the host needs to send them.
 
 A launch from Python costs the host microseconds, often more than a small kernel runs. So a sample is
 taken like this, all of it queued before any of it runs::

@@ -34,7 +34,7 @@ KNOWN = CATALOGUE
 
 @pytest.mark.parametrize("kernel", KNOWN, ids=lambda kernel: kernel.name)
 def test_find(kernel):
-    """By its name with and without the number; by the number, the first that has it."""
+    """A kernel is found by its name with and without the number, and by the number, the first that has it."""
     number, _, name = kernel.name.partition("_")
     assert find(kernel.name) is find(name) is kernel
     first = next(other for other in KNOWN if other.name.startswith(number))
@@ -176,7 +176,7 @@ def test_a_kernel_without_a_tile():
 
 @pytest.mark.parametrize("kernel", [timing.SPIN, Kernel("copy", "", {}), Kernel("sum", "", {"THREADS": 256})])
 def test_kernels_that_multiply_nothing_can_be_built(kernel, tmp_path):
-    """As those that keep a GPU busy, or measure what it can do."""
+    """Some of these keep a GPU busy, or measure its limits."""
     kernel = dataclasses.replace(kernel, folder=tmp_path)
     kernel.path.write_text(
         f"{'template <int T> ' * bool(kernel.parameters)}__global__ void {kernel.function}(int* out) {{ *out = 1; }}"
@@ -201,7 +201,7 @@ def test_numpys_whole_numbers_are_whole_numbers():
     ids=lambda value: getattr(value, "expression", str(value)),
 )
 def test_threads_are_counted_before_a_launch(kernel, threads, monkeypatch):
-    """On the GPU too, whatever the types; no compiler is asked."""
+    """They are counted for the GPU too, whatever the types; no compiler is asked."""
     monkeypatch.setattr(compiler, "_compile", lambda *_: pytest.fail("compiled"))
     text = re.escape(f"parameters: got {threads} threads per block of {kernel.expression}, needs 1 to 1,024")
     A, B = matrices(8, 8, 8, on_gpu=False, types=kernel.types)
@@ -273,7 +273,7 @@ def test_the_source_is_read_anew(tmp_path):
 
 
 def test_headers_are_read_anew(tmp_path):
-    """From the kernel's folder or else from that of the book's kernels; the digest of the code tells them apart."""
+    """They come from the kernel's folder or else that of the book's; the digest of the code tells them apart."""
     kernel = dataclasses.replace(find("07").variant(BM=32, BN=32, BK=8, TM=4, TN=4), folder=tmp_path)
     kernel.path.write_text(find("07").source)
     A, B = floats(32, 8), floats(8, 32)

@@ -20,7 +20,7 @@ IN_LAB = ("lab", "model", "records", "measure", "experiments", "draw", "chapters
 """The lab's rooms: each may import those before it."""
 
 STATEMENTS = {"ptxsim": 5235, "sgemm_tutorial": 1700, "lab": 9740, "tools": 800}
-"""How many statements a root may have, docstrings left out. What is over this must earn its place, or go.
+"""The statements that a root may have, docstrings left out. Code beyond this must earn its place, or go.
 
 What each has beyond the least that the book needs, and what for:
 
@@ -41,7 +41,7 @@ What each has beyond the least that the book needs, and what for:
 """
 MODULES_MOST = {"sgemm_tutorial": 22}
 WORDS, WORDS_OF_A_PAGE, WORDS_BEFORE_EXERCISES = 57_600, 1_950, 1_500
-"""How many words of prose the book may have, exercises and solutions included; a page; and a page without them."""
+"""The words of prose that the book may have, exercises and solutions included; a page; and a page without them."""
 NO_PROSE = re.compile(
     r"```.*?```|\$\$.*?\$\$|\{[\w:-]+\}`[^`]*`|`[^`]*`|\$[^$]*\$|\]\([^)]*\)|^[|:][^\n]*$", re.DOTALL | re.MULTILINE
 )
@@ -88,7 +88,7 @@ IMPORTS = {name: set(imported(name, tree)) for name, tree in TREES.items()}
 
 
 def test_imports_are_seen():
-    """That the rules below look at something: imports that are surely there."""
+    """The rules below look at something: imports that are surely there."""
     assert "sgemm_tutorial.errors" in IMPORTS["sgemm_tutorial.kernel"]
     assert "lab.draw.__init__" in IMPORTS["lab.__init__"]
     text = "from ..paths import RESULTS\ndef f():\n    from sgemm_tutorial import gpu\n    import tools.readme\n"
@@ -130,7 +130,7 @@ def test_no_circles():
 
 
 def test_annotations_are_imports_too():
-    """What is imported for type checkers alone would hide an arrow."""
+    """An import for type checkers alone would hide an arrow."""
     hidden = [
         module
         for module, tree in TREES.items()

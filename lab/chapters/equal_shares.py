@@ -69,7 +69,7 @@ def points(kernel: Kernel = KERNEL, recording: str | Path = "any_shape") -> dict
 
 
 def launched(size: Size, kernel: Kernel = KERNEL, recording: str | Path = "any_shape") -> Launch:
-    """Return what 22 launches for a product on a recording's card, by its table if it has one, else by the model."""
+    """Return 22's launch of a product on a recording's card, by its table if it has one, else by the model."""
     return kernel.resolve(imagined(*size, types=KERNEL.types), ceilings.place(load(recording).provenance["gpu"]))
 
 
@@ -83,7 +83,7 @@ def kind(size: Size) -> str:
 
 @lru_cache
 def searched() -> dict[Size, tune.Tuned]:
-    """Return what the search found on an H200, by size."""
+    """Return the search's results on an H200, by size."""
     return {of.size: of for of in tune.load(H200.with_name("tune_22.json")).points if of.digest == KERNEL.digest}
 
 
@@ -124,7 +124,7 @@ def parted() -> Table:
 
 @lru_cache
 def turns() -> list[tuple[int, Size, tune.Timed, tune.Timed]]:
-    """Return what the search timed both ways: tiles of a cluster at most, size, and times together and in turns.
+    """Return the products that the search timed both ways: a cluster's tiles at most, size, times of both.
 
     Tile, cluster and division are the same.
     """
@@ -138,7 +138,7 @@ def turns() -> list[tuple[int, Size, tune.Timed, tune.Timed]]:
 
 
 def in_turns() -> Table:
-    """Return what turns bring where a cluster has one tile, or more."""
+    """Return the gain by turns where a cluster has one tile, or more."""
     rows = [
         (
             name,
@@ -208,7 +208,7 @@ def without(kernel: Kernel, size: Size) -> tuple[str, ...]:
 
 
 def second(size: Size) -> str:
-    """Return what is launched after 22 alone, in a queue of equal products."""
+    """Return the kernel that is launched after 22 alone, in a queue of equal products."""
     return "add_parts" if launched(size, ALONE).division.workspace else "pad" if kind(size) == KINDS[3] else "22"
 
 
@@ -313,7 +313,7 @@ def chosen(size: Size) -> Kernel:
 
 
 def doer(size: Size) -> str:
-    """Return what does a new product."""
+    """Return the kernel that does a new product."""
     kernel = chosen(size)
     whole = "copying A or B" if kind(size) == KINDS[3] else "two teams" if kernel.parameters["WM"] > 16 else "one team"
     own = "shares" if size[2] > any_shape.BK and (kernel.division or [0])[0] else f"whole tiles, {whole}"
@@ -373,7 +373,7 @@ def descriptor(kernel: Kernel) -> str:
 
 
 def lost_by(kernel: Kernel) -> dict[Size, float]:
-    """Return what share of its time 22 alone takes longer without a part of what it does."""
+    """Return the extra time of a variant over 22 alone, as a share of the latter's, by size."""
     return {size: point.ms / points(ALONE)[size].ms - 1 for size, point in points(kernel).items()}
 
 

@@ -53,7 +53,7 @@ SQUARE, WHOLE = (profiles.SIZE,) * 3, (3168, 4096, 4096)
 H200, LADDERS, PROFILES, COUNTERS = (
     str(cards.folder("h200") / f"{name}.json") for name in ("steps", "ladder", "profiles", "counters")
 )
-"""What the chapter tells of, whatever card is shown: `WHOLE` and `STEPS_TESTED` are recorded on this one alone."""
+"""The chapter's card, whichever is shown: `WHOLE` and `STEPS_TESTED` are recorded on this one alone."""
 
 
 def timed(kernel: Kernel, size: tuple[int, int, int] = WHOLE) -> Point:

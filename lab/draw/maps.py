@@ -149,7 +149,7 @@ class Matrix:
         return self.x + column * self.across, self.y + row * self.down, width * self.across, height * self.down
 
     def strips(self, start: int, count: int) -> Iterator[Box]:
-        """Yield what `count` elements from index `start` on fill: of their first row, whole rows together, the last."""
+        """Yield boxes that `count` elements from index `start` on fill: in their first row, whole rows, the last."""
         end = min(start + count, self.rows * self.columns)
         while start < end:
             row, column = divmod(start, self.columns)

@@ -120,7 +120,7 @@ def in_rows(r: Request) -> tuple[list[tuple[int, int, list[int]]], int]:
 
 
 def frame(title: str, rows: int, height: float) -> Figure:
-    """Draw what stands still in pictures of requests that have up to so many rows, so many pixels high."""
+    """Draw the parts that stand still in pictures of requests with up to so many rows, so many pixels high."""
     bottom = ROWS_AT + rows * height
     sheet = Page(under(rows, height), WIDTH, title)
     for lane in (8, 16, 24, 31):

@@ -1,4 +1,4 @@
-"""Measures how many cycles a multiply-add takes, depending on the banks of the registers that it reads.
+"""Measures the cycles of a multiply-add, depending on the banks of the registers that it reads.
 
 A kernel of nothing but multiply-adds is compiled, and `patched` writes other registers into its machine code: those of
 a pattern, or those of the multiply-adds in a rung's hot loop, in their order and with their ``.reuse`` marks, without

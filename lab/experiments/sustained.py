@@ -1,4 +1,4 @@
-"""Measures what a product takes in a burst, for some seconds, and in turns with cuBLAS, and the energy that it draws.
+"""Measures a product's time and energy in a burst, for some seconds, and in turns with cuBLAS.
 
 A card runs at its highest clock until its power limit lowers it. So the same product has several times, and which of
 two is faster may differ among them. Nothing on the card is set, only read.

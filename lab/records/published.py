@@ -53,7 +53,7 @@ RUNGS = {
     "siboehm": BOEHM,
     "siboehm code, measured on H100": BOEHM,
 }
-"""For each source, its kernels' names and the numbers of the rungs that do the same."""
+"""The names of each source's kernels, and the numbers of the rungs that do the same."""
 NAMES = {
     "optimization-procedure": "T4 article",
     "siboehm": "Boehm",

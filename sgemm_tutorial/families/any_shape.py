@@ -251,7 +251,7 @@ class AnyShape(Persistent):
         return made, _beside(problem)(PAD.instance, min(-(-chunks // PAD.threads), 8 * MULTIPROCESSORS), arguments)
 
     def finish(self, launch: Launch, problem: Problem) -> Callable[..., None]:
-        """Return what adds the parts of the sums that a launch cuts, which it has left in the workspace."""
+        """Return a function that adds the parts of sums that a launch cuts and leaves in the workspace."""
         of, (shared, _, group) = launch.kernel.parameters, launch.division.counts.values()
         if not shared:
             return nothing
@@ -280,7 +280,7 @@ class AnyShape(Persistent):
 
 
 def _beside(problem: Problem) -> Callable[..., Callable[..., None]]:
-    """Return what queues another kernel on a problem's arrays, before 22 or after it."""
+    """Return the back end's function that queues another kernel on a problem's arrays, before 22 or after it."""
     return (gpu if problem.on_gpu else simulator).queue
 
 
@@ -369,7 +369,7 @@ def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, cluste
 
 
 def lines(columns: int, more: float = STRADDLE) -> float:
-    """Return how many bytes count for one that is fetched of a matrix with so many columns, or of its copy.
+    """Return the bytes that count for one that is fetched of a matrix with so many columns, or of its copy.
 
     So many `more`, where rows begin at any 16 bytes of a line of L2; a half of them, where at 32; a quarter, at 64.
     """
@@ -405,7 +405,7 @@ MANY = 8
 
 
 def adder(of: Mapping[str, Any], slices: int) -> Kernel:
-    """Return what adds parts that 22 leaves with these template arguments, with so many threads to a sum."""
+    """Return the kernel that adds 22's parts for these template arguments, with so many threads to a sum."""
     return ADD.variant(T=of["T"], HIGH=of["BM"] * of["CLUSTER"], BN=of["BN"], SLICES=slices, BITS=of["BITS"])
 
 

@@ -227,7 +227,7 @@ def _settled(kernel: Kernel, parameters: dict[str, int]) -> Kernel:
 
 
 def division(parameters: Mapping[str, Any], shape: tuple[int, int, int], whole: int, shares: int) -> Division:
-    """Return what a launch is given so that `whole` tiles have a block each and `shares` blocks share the others.
+    """Return the division by which `whole` tiles have a block each and `shares` blocks share the others.
 
     Raises
     ------

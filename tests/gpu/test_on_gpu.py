@@ -267,7 +267,7 @@ def test_out_of_memory_keeps_what_was_measured(tmp_path):
 
 
 def test_a_gpu_lost_in_the_middle_keeps_what_was_measured(tmp_path):
-    """In a process of its own: after such a fault no call to CUDA succeeds any more."""
+    """A process of its own loses it: after such a fault no call to CUDA succeeds any more."""
     broken(find("02"), tmp_path, "C[row * N + col] = result;", "C[row * N + col + (size_t(1) << 45)] = result;")
     code = f"""
 import dataclasses, pathlib

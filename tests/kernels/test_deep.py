@@ -61,7 +61,7 @@ def test_infinities_and_nan_in_the_matrices(T, bits):
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_blocks_and_warps_may_run_in_any_order(seed):
-    """What blocks of a cluster read from each other is ordered by barriers alone."""
+    """Barriers alone order the reads of a cluster's blocks from each other."""
     assert check(deep(64, 32, 2), 70, 40, 64 * 9, *GENERAL, on_gpu=False, races=True, seed=seed).passed
 
 

@@ -178,7 +178,7 @@ def test_a_width_that_leaves_few_multiprocessors_idle(size, multiprocessors, wid
 
 
 def test_clusters_at_a_time():
-    """As many as an H200's driver says, where clusters of four leave SMs over; in proportion on other GPUs."""
+    """The simulator has as many as an H200's driver says, where clusters of four leave SMs over, or in proportion."""
     most, fewer, few = (Place("sm_90", of) for of in (132, 114, 7))
     assert [resident(cluster, most) for cluster in (1, 2, 3, 4, 5, 6, 8)] == [132, 66, 39, 30, 26, 17, 15]
     assert [resident(cluster, fewer) for cluster in (1, 2, 4)] == [114, 57, 25] and resident(8, few) == 0
@@ -191,7 +191,7 @@ def test_clusters_at_a_time():
 
 
 def test_on_a_gpu_its_driver_says_how_many_clusters_fit(monkeypatch):
-    """For every choice and division that counts on it."""
+    """Every choice and division that counts on clusters asks it."""
     monkeypatch.setattr(gpu, "resident_clusters", lambda cluster, device: {2: 40, 4: 0}.get(cluster))
     problem, on_gpu = operands.imagined(4096, 4096, 64, FP16), NOWHERE[0]
     assert HOPPER.variant(CLUSTER=2).resolve(problem, on_gpu).division.blocks == 80

@@ -20,7 +20,7 @@ from .test_draw import pictures
 
 STYLES = (Path(__file__).parents[3] / "book" / "_static" / "custom.css").read_text(encoding="utf-8")
 THEMES = {"light": (":root", "#ffffff", "#222832"), "dark": ('html[data-theme="dark"]', "#121212", "#ced6dd")}
-"""By theme: where the style sheet sets its colours, and the theme's own colours of the page and of text."""
+"""Selectors under which the style sheet sets a theme's colours, and the theme's own, of the page and of text."""
 
 
 def colours(theme):

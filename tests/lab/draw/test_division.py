@@ -17,7 +17,7 @@ def traced(whole, shares):
 
 
 def by_formula(whole, shares):
-    """What the kernel's own arithmetic says: whole tiles, then equal shares of the steps of the others."""
+    """Return the kernel's own division: whole tiles, then equal shares of the steps of the others."""
     found = [(tile, tile, 0, 5) for tile in range(whole)]
     total = (6 - whole) * 5
     for share in range(shares):
