@@ -18,7 +18,7 @@ from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
 from ..draw.chart import COLOURS, Chart, dye
-from ..draw.division import Part, division
+from ..draw.division import Piece, division
 from ..draw.figure import BODY, INK, Figure
 from ..experiments import ceilings, tune
 from ..model.sass import hot_loop, sass
@@ -55,7 +55,7 @@ def pieces(cluster: int, clusters: int, shared: int, tiles: int, steps: int) -> 
 def picture(tiles: int, steps: int, clusters: int) -> Figure:
     """Draw the pieces of clusters that share all tiles."""
     found = [
-        Part(cluster, tile, 0, begin, end, end - begin == steps)
+        Piece(cluster, tile, 0, begin, end, end - begin == steps)
         for cluster in range(clusters)
         for tile, begin, end in pieces(cluster, clusters, tiles, tiles, steps)
     ]

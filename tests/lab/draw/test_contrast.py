@@ -12,7 +12,7 @@ from matplotlib.path import Path as Outline
 import sgemm_tutorial as sg
 from lab import draw, request
 from lab.draw import figure
-from lab.draw.division import Part
+from lab.draw.division import Piece
 from lab.draw.tile_walk import COLOURS, READ
 from lab.draw.warp import lane_colour
 
@@ -85,7 +85,7 @@ def more():
         **{f"held {matrix}": draw.held(matrix) for matrix in ("A", "B", "B, FP32")},
         "chunks": draw.chunks(run),
         "chunks asked for": draw.chunks(run, asked=request(run, array="shared")),
-        "division": draw.division([Part(i, i, 0, 0, 4, bool(i % 3)) for i in range(8)], 3, "Eight tiles"),
+        "division": draw.division([Piece(i, i, 0, 0, 4, bool(i % 3)) for i in range(8)], 3, "Eight tiles"),
         **{f"panels {i}": figure for i, figure in enumerate(shown)},
     }
 
