@@ -161,6 +161,20 @@ def test_no_module_asks_which_kernel_it_has():
     assert len(names) == 46 and not asking
 
 
+def test_somebody_takes_each_name_from_the_labs_front_door():
+    """A page, a notebook or a test takes it, as ``lab.name`` or by ``from lab import name``."""
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")]
+    texts += [path.read_text(encoding="utf-8") for of in ("*.ipynb", "*.md") for path in (ROOT / "book").rglob(of)]
+    taken = {name for text in texts for name in re.findall(r"\blab\.(\w+)", text)}
+    for text in texts:
+        for names in re.findall(r"^from lab import (\(.*?\)|.*?)$", text, re.MULTILINE | re.DOTALL):
+            taken.update(re.findall(r"\w+", names))
+    offered = next(
+        of.value for of in TREES["lab.__init__"].body if getattr(of, "targets", None) and of.targets[0].id == "__all__"
+    )
+    assert not set(ast.literal_eval(offered)) - taken
+
+
 def test_a_modules_name_means_one_thing():
     """Rooms share a name only for one subject: what predicts it, measures it, has recorded it and tends the record."""
     rooms = defaultdict(set)

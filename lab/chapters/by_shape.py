@@ -197,11 +197,11 @@ def ranges() -> Table:
     )
 
 
-def behind_barrier(kernel: Kernel | str, most: int = 6) -> list[str]:
-    """Return the hot loop's barrier and the reads behind it, of A or B, with the FFMAs before and until a first use."""
+def behind_barrier(kernel: Kernel | str) -> list[str]:
+    """Return the hot loop's barrier and six reads behind it, of A or B, with the FFMAs before and until a first use."""
     loop, rows = hot_loop(sass(kernel)), (kernel if isinstance(kernel, Kernel) else find(kernel)).parameters["TM"]
     at = next(at for at, of in enumerate(loop) if "BAR.SYNC" in of.text)
-    behind = [n for n in (*range(at, len(loop)), *range(at)) if loop[n].opcode == "LDS.128"][:most]
+    behind = [n for n in (*range(at, len(loop)), *range(at)) if loop[n].opcode == "LDS.128"][:6]
     bases = [re.split(r"[\[+\]]", loop[n].text)[1] for n in behind]
     return [
         f"after {len(operands(loop[:at])):4} FFMAs     {loop[at].text}",

@@ -68,9 +68,9 @@ def points(kernel: Kernel = KERNEL, recording: str | Path = "any_shape") -> dict
     return {point.size: point for point in recorded(kernel, recording=recording).points}
 
 
-def launched(size: Size, kernel: Kernel = KERNEL, recording: str | Path = "any_shape") -> Launch:
-    """Return 22's launch of a product on a recording's card, by its table if it has one, else by the model."""
-    return kernel.resolve(imagined(*size, types=KERNEL.types), ceilings.place(load(recording).provenance["gpu"]))
+def launched(size: Size, kernel: Kernel = KERNEL) -> Launch:
+    """Return 22's launch of a product on the recording's card, by its table if it has one, else by the model."""
+    return kernel.resolve(imagined(*size, types=KERNEL.types), ceilings.place(load("any_shape").provenance["gpu"]))
 
 
 def kind(size: Size) -> str:
@@ -93,9 +93,9 @@ def divided(blocks: int, parts: int) -> Way:
     return Way(tuple(any_shape.setting(64, 128, 8, blocks).values()), tiles * (parts > 1), tiles * parts)
 
 
-def finals(size: Size = LONG) -> dict[Way, float]:
-    """Return the µs of what the search timed in turns with cuBLAS at a size."""
-    return {of.way: 1e3 * of.ms for of in searched()[size].finalists}
+def finals() -> dict[Way, float]:
+    """Return the µs of the ways to do `LONG` that the search timed in turns with cuBLAS."""
+    return {of.way: 1e3 * of.ms for of in searched()[LONG].finalists}
 
 
 def parted() -> Table:

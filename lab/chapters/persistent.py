@@ -1,7 +1,5 @@
 """Computes the pictures, predictions, tables and figures of chapter 20 and its deeper page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

@@ -20,8 +20,11 @@ from ..records.timings import paired
 from ..variants import HOPPER_WIDTHS
 from . import copy_engine, persistent
 
-KERNEL, SIZES, SIZE = find("20"), (8192, 4096), 8192
-"""The kernel that the page looks at, at which M = N = K, and at which closely."""
+KERNEL = find("20")
+SIZES = (8192, 4096)
+"""M = N = K at which the page compares `KERNEL` and cuBLAS."""
+SIZE = 8192
+"""M = N = K at which it looks closely."""
 BOTH = (KERNEL, cublas.gemm_ex)
 INPUTS = {"zeros": "zeros", "random": "normal"}
 """Kinds of A and B, as the page calls them."""

@@ -1,7 +1,5 @@
 """Chapter 23: shared memory against L1 in pairs of kernels, lpha-z's steps, and the figures in its sentences."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise
 

@@ -129,7 +129,8 @@ def division(found: Sequence[Piece], multiprocessors: int, title: str, steps: in
         colour, number = COLOURS[tiles[part.row, part.column] % 4], tiles[part.row, part.column]
         sheet.boxes([(x + 1, y, width - 2, ROW)], (colour, 0.45 if part.writes else 0.2), edgecolor=colour)
         texts = (f"{number}: {part.begin}–{part.end - 1}", str(number), "")
-        sheet.text(x + width / 2, y + 17, next(text for text in texts if room(text) <= width), "center")
+        fitting = next(text for text in texts if room(text) <= width)
+        sheet.text(x + width / 2, y + 17, fitting, "center")
     sheet.lines([[(left, top - 6), (left, bottom - 2)]], INK)
     note = f"Tile: steps. Pale: {'another block completes the tile' if of == 'SM' else 'a part of a sum'}. "
     note += f"{longest} steps, {used:.0%} of the {of}s' time used."

@@ -171,7 +171,8 @@ def _pictures(
 def _totals(of: Sequence[Request]) -> Counter[str]:
     """Return how many sectors and wavefronts some requests need."""
     sectors = sum(r.sectors for r in of if r.space == "global")
-    return +Counter(sectors=sectors, wavefronts=sum(r.wavefronts for r in of if r.space == "shared"))
+    wavefronts = sum(r.wavefronts for r in of if r.space == "shared")
+    return +Counter(sectors=sectors, wavefronts=wavefronts)
 
 
 def draw_request(sheet: Page, r: Request, height: float) -> None:

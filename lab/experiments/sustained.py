@@ -4,8 +4,6 @@ A card runs at its highest clock until its power limit lowers it. So the same pr
 two is faster may differ among them. Nothing on the card is set, only read.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 import time
@@ -152,6 +150,9 @@ def made_on() -> Provenance:
     return provenance() if limit is None else {**provenance(), "power_limit_watts": round(limit / 1000)}
 
 
+Seen = tuple[int | None, float | None, int | None, int | None]
+
+
 class Meter(Sensors):
     """Reads the card's counter of energy too, and the reasons for its clock."""
 
@@ -165,9 +166,6 @@ class Meter(Sensors):
     def see(self) -> Seen:
         """Return the clock in MHz, the power in watts, the energy so far in millijoules, and the reasons, now."""
         return *self.read(), self.ask("TotalEnergyConsumption"), self.ask("CurrentClocksEventReasons")
-
-
-Seen = tuple[int | None, float | None, int | None, int | None]
 
 
 def problems(missing: Sequence[Item]) -> Iterator[tuple[Item, operands.Problem]]:

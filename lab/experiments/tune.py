@@ -257,7 +257,10 @@ TRIED = (
     (192, 160, 4, 1, 16),
     (192, 192, 4, 1, 16),
 )
-"""Settings of 22 that are tried, `any_shape.PACES` among them: BM, BN, STAGES, CLUSTER and WM."""
+"""Settings of 22 that are tried, all of `any_shape.PACES` among them: BM, BN, STAGES, CLUSTER and WM.
+
+They stand in the order of the recording, whose points give a setting's number.
+"""
 REGISTERS = 65_536  # of an SM, every GPU since Kepler
 FINALISTS = 4
 """Settings that are timed precisely at each size, beside the model's choice."""

@@ -9,8 +9,6 @@ long K to `DEEP`, and a short K to `SHALLOW`; each has a model of its own. All w
 only the order of the choices counts. Nothing is measured at a call, and the same problem is always done the same way.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache

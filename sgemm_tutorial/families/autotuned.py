@@ -8,8 +8,6 @@ always done in the same way on the same GPU. Where ``python -m lab tune`` has me
 decides there, not the model; on the simulator the model always decides.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -5,8 +5,6 @@ over to another kernel. And 21 hands over to 13 what 13 does more quickly, by th
 problems on an H200.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
