@@ -1,5 +1,6 @@
 """The catalogue: finding kernels, their properties, and that each rung has its file and its chapter's number."""
 
+import contextlib
 import dataclasses
 import re
 
@@ -167,6 +168,22 @@ def test_a_variant_that_cannot_be(wrong, text):
     with pytest.raises(ArgumentError) as refused:
         find("23").variant(**wrong)
     assert str(refused.value) == text
+
+
+@pytest.mark.parametrize("value", [0, 1, 3, 7])
+@pytest.mark.parametrize("kernel", [kernel for kernel in CATALOGUE if kernel.family.parameters], ids=lambda of: of.name)
+def test_any_value_of_a_parameter_is_launched_or_refused(kernel, value):
+    """What a kernel's source then makes of it the compiler says."""
+    for name in kernel.parameters.keys() - {"T", "BITS"}:
+        for shape in ((64, 64, 64), (64, 1, 64), (70, 33, 65)):
+            with contextlib.suppress(ArgumentError):
+                kernel.variant(**{name: value}).resolve(operands.imagined(*shape, kernel.types))
+
+
+@pytest.mark.parametrize(("number", "name"), [("13", "SLICES"), ("20", "CLUSTER"), ("22", "CLUSTER")])
+def test_slices_and_blocks_of_a_cluster_are_not_none(number, name):
+    with pytest.raises(ArgumentError, match=f"{name}: got 0, needs a whole number, 1 or more"):
+        find(number).variant(**{name: 0})
 
 
 def test_a_kernel_without_a_tile():

@@ -310,7 +310,7 @@ def ways(setting: tuple[int, ...], shape: tuple[int, int, int], place: Place) ->
     tiles, steps = -(-M // (of["BM"] * of["CLUSTER"])) * -(-N // of["BN"]), -(-K // BK)
     if place.multiprocessors == INT_MAX:  # a `spread` place: no cluster does several tiles, and none shares one
         return [(0.0, 0, tiles)]
-    plans = _plans(tiles, steps, max(resident(of["CLUSTER"], place), 1) * of["BLOCKS"])
+    plans = _plans(tiles, steps, max(resident(of["CLUSTER"], place) * of["BLOCKS"], 1))
     return sorted({(cost(of, shape, *plan), *plan) for plan in plans})
 
 

@@ -289,8 +289,8 @@ def ways(
     guess = (VECTOR_PACE if min(of["BM"], of["BN"]) == 1 else PACE) * of["BM"] * of["BN"] * of["BK"]
     warps = of["BM"] // of["WM"] * (of["BN"] // of["WN"]) * of["SLICES"]
     paces = [of for tile, of in SETTINGS.items() if tile[:TILE] == setting[:TILE]]
-    full, alone = paces[0] if paces else (guess, guess * max(WARPS / warps, 1))
-    slower = LANES / limits.fp32_lanes * NARROW[of["WORDS"]]
+    full, alone = paces[0] if paces else (guess, guess * max(WARPS / max(warps, 1), 1))
+    slower = LANES / limits.fp32_lanes * NARROW.get(of["WORDS"], 1.0)
     writing = RAGGED * of["BM"] * of["BN"] if of["WORDS"] < 4 and per_sm < HIDDEN else 0.0
     fetching = max(4 * K * tiles * (of["BM"] + of["BN"]) / L2, 4 * (M * K + K * N + M * N) / MEMORY)
 
