@@ -18,7 +18,7 @@ SETTING = (128, 64, 8, 64, 32, 8, 8, 1, 4, 4, 3, 1)
 GPU = "NVIDIA Imaginary 80GB"
 
 
-HERE = Place("sm_90", 132, 0, GPU)
+HERE = Place("sm_90", 132, name=GPU)
 
 
 def write(path, whole, shares=40, gpu=GPU, digest=None, size=SIZE, setting=SETTING):
