@@ -68,7 +68,6 @@ any_shape(int M, int N, int K, float alpha, const T* A, const T* B, float beta, 
     fence_proxy();                                         // the copy engine must see the barriers, and wgmma the zeros
     if constexpr (CLUSTER > 1) cluster_barrier();
     else __syncthreads();
-    let_next_begin();
     wait_for_last();
 
     Piece piece;
@@ -96,6 +95,7 @@ any_shape(int M, int N, int K, float alpha, const T* A, const T* B, float beta, 
                                  full[stage], (1 << CLUSTER) - 1);
             }
         }
+        let_next_begin();                                  // all is asked for: its blocks will not crowd SMs for long
         // Other blocks still arrive at this block's barriers: it may not end before the last of them has.
         if constexpr (CLUSTER > 1)
             for (int stage = 0; stage < STAGES; ++stage, ++step) wait_for_room();

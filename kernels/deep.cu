@@ -60,12 +60,11 @@ deep(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Resul
             reinterpret_cast<uint4*>(As[stage])[chunk] = {};
     fence_proxy();                                         // the copy engine must see the barriers, and wgmma the zeros
     __syncthreads();
-    let_next_begin();
     wait_for_last();
 
     float acc[WN / 2] = {};
     if (warp == workers / 32) {
-        if (lane == 0)
+        if (lane == 0) {
             for (unsigned step = begin; step < end; ++step) {
                 const unsigned turn = step - begin, stage = turn % STAGES;
                 if (turn >= STAGES) empty[stage].wait((turn / STAGES - 1) % 2);
@@ -75,6 +74,8 @@ deep(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Resul
                 for (int n = 0; n < boxes * row; n += row)
                     copy_box(&Bs[stage][n * BK], mapB, step * BK, col0 + n, full[stage]);
             }
+            let_next_begin();                              // all is asked for: its blocks will not crowd SMs for long
+        }
     } else {
         for (unsigned turn = 0; turn < end - begin; ++turn) {
             const unsigned stage = turn % STAGES;

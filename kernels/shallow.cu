@@ -140,7 +140,6 @@ shallow(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Re
     Tile<T, BM, BK, threads> nextA(A, K);
     Tile<T, BK, BN, threads> nextB(B, N);
     if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
-    let_next_begin();
     wait_for_last();
 
     auto load = [&](unsigned k) {
@@ -167,6 +166,7 @@ shallow(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Re
                 for (int n = 0; n < FN; ++n) mma_sync(acc[m][n], a[m], b[n], acc[m][n]);
         }
     }
+    let_next_begin();                                      // earlier, its blocks would wait here and crowd some SMs
     __syncthreads();                                       // sums may go where the tiles were
     for (int m = 0; m < FM; ++m)
         for (int n = 0; n < FN; ++n)

@@ -22,7 +22,6 @@ thin(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Resul
     const unsigned col = blockIdx.x % tilesN * BN + lane % WN;
     if (alpha == 0.0f) K = 0;                              // BLAS: A and B are not even read
     const float scale = K > 0 ? alpha : 0.0f;              // without a product, alpha may be NaN
-    let_next_begin();
     wait_for_last();
 
     float acc[WM] = {};
@@ -60,6 +59,7 @@ thin(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Resul
         for (int m = 0; m < WM; ++m) fromA[m] += round;
         fromB += size_t(round) * N;
     }
+    let_next_begin();                                      // earlier, its blocks would wait here and crowd some SMs
     #pragma unroll
     for (int m = 0; m < WM; ++m) sums[warp][slice][m][lane] = acc[m];
     __syncthreads();                                       // the sums of all k are there

@@ -147,7 +147,7 @@ def test_22_takes_what_was_tuned_for_it(homes):
 
 
 def test_an_edited_22_goes_the_way_of_the_one_that_it_is_compared_with(homes):
-    edited = ANY_SHAPE.edited(("    let_next_begin();\n", ""))
+    edited = ANY_SHAPE.edited(("let_next_begin();", ""))
     write(homes[1], **SHARED, digest=ANY_SHAPE.digest)
     assert edited.digest != ANY_SHAPE.digest and on_tensor_cores(edited) == on_tensor_cores()
     assert on_tensor_cores(edited)[1:] == (IN_PAIRS, 40, 64)

@@ -26,10 +26,10 @@ from ..paths import RESULTS
 from ..records.shapes import LAYERS, SHAPES, SQUARES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, load, recorded
-from ..variants import ANY_SHAPE
+from ..variants import ANY_SHAPE, OVERLAP
 
 KERNEL, BEFORE = find("22_any_shape"), find("20_persistent")
-ALONE, OVERLAP, OWN_NUMBER, WHOLE = ANY_SHAPE
+ALONE, OWN_NUMBER, WHOLE = ANY_SHAPE
 EACH = (BEFORE, *ANY_SHAPE, KERNEL)
 """The launches timed at the examples: 20; 22 alone, whole and with a part left out; and 22 as it is called."""
 H200, RANDOM = (RESULTS / "h200" / f"{name}.json" for name in ("any_shape", "random_22"))
@@ -207,27 +207,33 @@ def without(kernel: Kernel, size: Size) -> tuple[str, ...]:
     )
 
 
-def second(size: Size) -> str:
-    """Return the kernel that is launched after 22 alone, in a queue of equal products."""
-    return "add_parts" if launched(size, ALONE).division.workspace else "pad" if kind(size) == KINDS[3] else "22"
+@lru_cache
+def placed() -> dict[tuple[Launch, Size], list[Point]]:
+    """Return launches, and how long each takes by the place of its `let_next_begin`: as it is, then as in `OVERLAP`."""
+    found: dict[tuple[str, Size], list[Kernel]] = {}
+    for kernel, size in OVERLAP:
+        found.setdefault((kernel.expression, size), []).append(kernel)
+    return {
+        (launched(size, of[0]), size): [points(each, "overlap")[size] for each in of] for (_, size), of in found.items()
+    }
 
 
-def early() -> Table:
-    """Return the µs of 22 alone and without its early call, and by how much these are longer."""
+def places() -> Table:
+    """Return the µs of a launch by the place of its `let_next_begin`."""
+    rows = [
+        (
+            "22" if of.kernel.name == KERNEL.name else f"{of.kernel.name}.cu",
+            times_of(size),
+            of.blocks,
+            *(f"{1e3 * each.ms:#.3g}" for each in reversed(at)),
+        )
+        for (of, size), at in placed().items()
+    ]
     return Table(
-        ("M×N×K", "launch 2", "free SMs", "with early call", "without", "longer by, µs", "longer"),
-        [
-            (
-                times_of(size),
-                second(size),
-                ceilings.card().sms - launched(size, ALONE).blocks if second(size) == "22" else None,
-                *without(OVERLAP, size),
-            )
-            for size in points(OVERLAP)
-        ],
-        f"µs of a launch, {ceilings.card().name}",
-        "Longer by: the least and the most that two samples differ, the second measurement's included. Longer: by the "
-        f"medians. Free SMs: of {ceilings.card().sms}; an SM has room for one block of 22.",
+        ("", "M×N×K", "blocks", "no attribute", "before the wait", "after the wait", "after the last request"),
+        rows,
+        f"µs of a launch in a long queue, {ceilings.card().name}",
+        "Medians of 15 samples of one process. Settings of thin.cu and shallow.cu are fixed; 22 is alone.",
     )
 
 
@@ -246,24 +252,23 @@ def shuffled() -> Table:
 
 def short_launches() -> dict[str, str]:
     """Return the figures in the sentences of the deeper page, by their names for glue, after checking what they say."""
-    alone, late, own = points(ALONE), lost_by(OVERLAP), lost_by(OWN_NUMBER)
-    small, half, full, long, thin, few, odd, last = alone
+    alone, own = points(ALONE), lost_by(OWN_NUMBER)
+    small, half, full, long, _, _, odd, last = alone
     same = [size for size in alone if launched(size).kernel.name == KERNEL.name]
-    spans = [{size: longer(of, size) for size in alone} for of in (OVERLAP, OWN_NUMBER)]
-    slower = [[at for at, (least, _) in of.items() if least > 0] for of in spans]
-    helped = [at for at in slower[1] if at not in (few, last)]
+    helped = [at for at, percent in own.items() if percent > 0.05]
+    spans = {size: at for (_, size), at in placed().items()}
+    us = {size: [1e3 * of.ms for of in at] for size, at in spans.items()}
+    last_best = [size for size, (asked, after, _, _) in us.items() if asked < after]
+    worse = {size: before / one for size, (_, _, before, one) in us.items() if before > one}
     assert (
-        slower == [[small, half, thin], [small, half, full, long, few, odd, last]]
-        and [[at for at, (_, most) in of.items() if most < 0] for of in spans] == [[long, last], []]
-        and spans[1][few][0] < 0.03
-        and same == [small, half, full, long, last]
+        helped == [small, half, full, long, odd]
+        and max(percent for at, percent in own.items() if at not in helped) < 0.02
         and {launched(size, ALONE).kernel.parameters["BM"] for size in alone if size != last} == {64}
-        and [ceilings.card().sms - launched(size, ALONE).blocks for size in alone if second(size) == "22"]
-        == [100, 68, 4]
-        and {f"{1e3 * late[size] * alone[size].ms:.1f}" for size in (small, half)} == {"0.2"}
-        and 2 * min(launched(size, ALONE).kernel.dynamic_shared_bytes for size in alone) > 228 << 10
-        and {len(at.processes) for of in (ALONE, OVERLAP, OWN_NUMBER, KERNEL) for at in points(of).values()} == {1}
-        and {points(of)[at].samples for of in (ALONE, OVERLAP, OWN_NUMBER, KERNEL) for at in alone} == {5, 6, 7}
+        and {len(at.processes) for of in (ALONE, OWN_NUMBER, KERNEL) for at in points(of).values()} == {1}
+        and {of.samples for at in spans.values() for of in at} == {15}
+        and all(asked < min(before, one) and after < 1.001 * before for asked, after, before, one in us.values())
+        and all(at[0].ms_p90 < each.ms_p10 for size, at in spans.items() for each in at[1:] if size in last_best)
+        and all(us[size][0] < 1.04 * us[size][1] for size in us)
     )
     assert all(
         of.kernel.parameters == called.kernel.parameters and of.division == called.division
@@ -271,19 +276,23 @@ def short_launches() -> dict[str, str]:
     )
     assert [
         descriptor(of.variant(**any_shape.setting(*at))).split(maxsplit=1)[0]
-        for of in [KERNEL.edited(("if (warp >=", "if (threadIdx.x / 32 >="), label="line 76")]
+        for of in [KERNEL.edited(("if (warp >=", "if (threadIdx.x / 32 >="), label="line 75")]
         for at in ((64, 64, 12), (128, 256, 4, 2))
     ] == ["16", "0"]
     return {
         "small": f"{1e3 * alone[small].ms:.1f} µs",
         "card": ceilings.card().name,
         "again": f"{max(abs(points()[size].ms / alone[size].ms - 1) for size in same):.1%}",
-        "gained": f"{1e3 * late[half] * alone[half].ms:.1f} µs",
-        "thin": f"{1e3 * late[thin] * alone[thin].ms:.1f} µs",
+        "one": f"{us[small][3]:.1f} µs",
+        "asked": f"{us[small][0]:.1f} µs",
+        "saved": "{:.1f} to {:.1f} µs".format(*(end(one - of for of, _, _, one in us.values()) for end in (min, max))),
+        "worse": str(len(worse)),
+        "worst": f"{max(worse.values()) - 1:.0%}",
+        "best": str(len(last_best)),
+        "of": str(len(us)),
+        "close": f"{max(us[size][0] / us[size][1] for size in us.keys() - {*last_best}) - 1:.0%}",
         "shuffled": f"{min(own[size] for size in helped):.0%} to {max(own[size] for size in helped):.0%}",
-        "edge": f"{spans[1][few][0]:.2f} µs",
         "wide": f"{own[last]:.1%}",
-        "spread": f"{max(ms := alone[odd].processes[0].own.ms) / min(ms) - 1:.0%}",
     }
 
 

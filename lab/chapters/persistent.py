@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from sgemm_tutorial import cublas
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import hopper
 from sgemm_tutorial.kernel import Kernel
@@ -17,7 +16,7 @@ from ..experiments.ceilings import card, place
 from ..measure.nsight import counted
 from ..variants import HOPPER_STEPS, HOPPER_WIDTHS, find_variant
 from . import equal_shares
-from .copy_engine import PRODUCT, SIZES, TWICE, chance, timed
+from .copy_engine import PRODUCT, SIZES, TWICE, chance, moves, timed
 
 EIGHTEEN, NINETEEN, KERNEL = (find(name) for name in ("18_wgmma", "19_producer_warp", "20_persistent"))
 TILE = KERNEL.parameters
@@ -170,8 +169,9 @@ def steps_table() -> Table:
         ("step", *(f"{size:,}" for size in SIZES)),
         rows,
         f"Change of the share of cuBLAS in two recordings (hopper, hopper_again), M = N = K, {card().name}",
-        "The second row includes late writing and prefetched tensor maps. Same code: timed twice, as the row above and "
-        "as 20.",
+        "The second row includes late writing, and a prefetch of the tensor maps before the first copies need them. "
+        "Same code: timed twice, as the row above and as 20. Noise: one difference in twenty exceeds it by chance, "
+        "judged by what the same code has in both recordings.",
     )
 
 
@@ -201,7 +201,7 @@ def widths_table() -> Table:
     )
 
 
-def lasting(who: Kernel | cublas.Gemm, size: int = 4096, inputs: str = "normal") -> tuple[float, float]:
+def lasting(who: Kernel, size: int = 4096, inputs: str = "normal") -> tuple[float, float]:
     """Return mean ms, and mean watts by NVML, in the second half of a run alone for seconds."""
     samples = sustained.of(who, size, inputs).samples
     ms, watts = (np.mean(values[len(values) // 2 :]) for values in (samples.ms, samples.watts))
@@ -224,7 +224,7 @@ def spent(kernel: Kernel) -> list[float]:
 
 def spent_table() -> Table:
     """Return the cycles of a launch at 4096 by their use, of 19, of blocks that stay and of 20."""
-    names = ("19", "19, blocks stay", "20", "20, profiled again")
+    names = ("19", "blocks stay", "20", "20, profiled again")
     return Table(
         ("kernel", "a launch", "products, by data sheet", "work, no products", "no work"),
         [
@@ -259,19 +259,19 @@ def figures() -> dict[str, str]:
     )
     before, alone, *twice = map(spent, (NINETEEN, STEPS[0], STEPS[2], KERNEL))
     assert 0.8 * before[2] < alone[2] < twice[1][2] < twice[0][2] < before[2] and STEPS[2].parameters == TILE
-    reads, arrive, dram = (
-        [counted(step, (4096,) * 3, "sectors")[what] for step in (*STEPS[:3], *HOPPER_WIDTHS)]
-        for what in ("l2_sectors", "l1_fill_sectors", "dram_bytes")
+    reads = [counted(step, (4096,) * 3, "sectors")["l2_sectors"] for step in (*STEPS[1:3], *HOPPER_WIDTHS)]
+    same = (
+        counted(KERNEL, (4096,) * 3, "profiles")["L2 sectors"]
+        / counted(STEPS[2], (4096,) * 3, "variant_profiles")["L2 sectors"]
     )
-    assert reads[0] < reads[1] < arrive[1] == arrive[2] == 512 * 64 * 48 * 1024 // 32 and 0.99 < dram[1] / dram[0] < 1
+    assert all(0.1 < 1 - with_them / without < 0.3 for without, with_them in zip(reads[::2], reads[1::2], strict=True))
     (random, watts), (zeros, _) = (lasting(KERNEL, inputs=kind) for kind in ("normal", "zeros"))
     apart, ours = (  # ms of the quarters of a second half
         [np.mean(part) for part in np.array_split(of[len(of) // 2 :], 4)]
         for of in (sustained.of(who).samples.ms for who in (STEPS[1], KERNEL))
     )
-    (long, _), (long_apart, _), (theirs, _) = map(lasting, (EIGHTEEN, STEPS[1], cublas.gemm_ex))
+    long_apart, _ = lasting(STEPS[1])
     gains = {width: clustered(width) for width in WITH_AND_WITHOUT}
-    optimistic = 256 / 224 / np.mean(np.divide(*shares((WITH_AND_WITHOUT[224][0], STEPS[2]), [2560])))
     small, added, odd = (
         timed(KERNEL, *of).percent_of_cublas for of in ((512, "any_shape"), (4096, "added"), (4095, "any_shape"))
     )
@@ -280,13 +280,14 @@ def figures() -> dict[str, str]:
         and [(gains[width] > limits).all(axis=1).sum() for width in (256, 224, 192)] == [0, 7, 9]
         and {chosen(size) for size in ALL} == {256, 224, 192}
         and (chosen(2560), chosen(3072)) == (224, 192)
-        and max(ours) < min(apart) < max(apart) < long
+        and max(ours) < min(apart)
         and gains[224].max() == max(map(np.max, gains.values())) == gains[224][-1, 1]
         and (gains[224][:-1] < gains[224][-1].min()).all()
         and added < steps[3][2].min() - 3
         and random > 1.2 * zeros
-        and np.ceil(rounds(2560)) == np.ceil(rounds(2560, chosen(2560)))
-        and optimistic > 1.02
+        and np.isclose(min(moves(8192)), np.log(np.divide(*shares(HOPPER_WIDTHS[:1], [8192])[0, 0, ::-1])))  # outlier
+        and (steps[0][2] > steps[3][2]).all()
+        and not (groups[2] + clusters[2] > noise[2]).any()
         and before[0] - twice[1][0] < 2 * (twice[0][0] - twice[1][0])
     )
     return {
@@ -294,35 +295,32 @@ def figures() -> dict[str, str]:
         "sms": f"{card().sms}",
         "both_18": both(eighteen[2]),
         "both_shares": both(steps[3][2]),
-        "long_18": f"{theirs / long:.1%}",
-        "share_long": f"{theirs / random:.1%}",
-        "gain_long": f"{long:.4f} → {random:.4f} ms, {long / random - 1:+.1%}",
-        "burst": f"{sustained.cublas_ms(KERNEL, protocol='burst') / sustained.of(KERNEL, protocol='burst').ms:.1%}",
+        "stay_share": both(steps[0][2]),
+        "long_18": f"{sustained.lasted(EIGHTEEN)[1]:.1%}",
+        "share_long": f"{sustained.lasted(KERNEL)[1]:.1%}",
+        "loss": both(-100 * against[0]),
         "pause_19": f"{round(before[2], -2):,.0f}",
         "pause_share": f"{before[2] / before[0]:.0%}",
+        "gone_stay": f"{1 - alone[2] / before[2]:.0%}",
         "gone": both([100 * (1 - of[2] / before[2]) for of in twice], ".0f"),
+        "cycles": f"{before[0] / alone[0] - 1:+.1%}",
         "differ": f"{round(twice[0][0] - twice[1][0], -2):,.0f}",
-        "saved": f"{round(before[0] - twice[1][0], -2):,.0f}",
         "no_work": f"{round(twice[1][3], -2):,.0f} to {round(before[3], -2):,.0f}",
         "late": both(late[2], "+.1%", ""),
-        "noise": f"{noise[2][0]:.1%}",
+        "noise_all": f"{limits.min():.1%} to {limits.max():.1%}",
         "stay": both(stay[2], "+.1%", ""),
         "widths": both(widths[1], "+.1%", ""),
-        "grouped": f"{reads[0] / 1e6:.1f} to {reads[1] / 1e6:.1f} million",
         **{
             f"read_{columns}": f"{1 - reads[i + 1] / reads[i]:.0%} ({reads[i] / 1e6:.1f} → {reads[i + 1] / 1e6:.1f})"
-            for columns, i in ((256, 1), (224, 3), (192, 5))
+            for columns, i in ((256, 0), (224, 2), (192, 4))
         },
+        "same": f"{same - 1:.0%}",
         "apart": f"{long_apart:.4f} → {random:.4f} ms, {long_apart / random - 1:+.1%}",
-        "quarters": f"{min(apart):.4f} to {max(apart):.4f}, then {min(ours):.4f} to {max(ours):.4f}",
         "watts": f"{watts:.0f} W",
         "long": f"{random:.3f} ms",
         "zeros": f"{zeros:.3f} ms",
-        **{f"gains_{of}": f"{gains[of].min():+.1%} to {gains[of].max():+.1%}" for of in (256, 192)},
-        "least_224": f"{gains[224].min():+.1%}",
-        "gains_224": both(100 * gains[224][-1], "+.1f"),
-        "teams": equal_shares.in_turns().rows[1][3].partition(" ")[0],
-        "optimistic": f"{optimistic:.2f}",
+        **{f"gains_{of}": f"{gains[of].min():+.1%} to {gains[of].max():+.1%}" for of in gains},
+        "teams": equal_shares.in_turns().rows[1][3],
         "chosen": both(steps[3][1], ".0f"),
         "fixed": both(steps[2][1], ".0f"),
         "small": f"{small:.0f}%",

@@ -34,6 +34,8 @@ RECORDINGS = (*copy_engine.TWICE, "order")
 """Recordings that time 19 and 20: two time 20 first, then `AGAIN`, then 19; the last one 19, then 20."""
 COUNTED = ((0, 0.023, "burst", "left"), (2, 4, "alone", "left"))
 """The seconds between which samples of a kernel by itself count, the way's name, and the label's place."""
+EARLY = (0.4, 0.8)
+"""The seconds between which the runs alone at `SIZE` draw more power than the limit, at nearly one clock."""
 BANDS = (
     ("ms of a launch (blue: 20, orange: cuBLAS)", (1.4, 1.9, 2.4)),
     ("MHz, by NVML", (800, 1200, 1600, 2000)),
@@ -62,6 +64,17 @@ def settled(size: int, inputs: str = "normal") -> np.ndarray:
     ).T
 
 
+def early() -> np.ndarray:
+    """Return the same of `EARLY`, a part of the runs alone at `SIZE` on random numbers."""
+    return np.array([run[(run[:, 0] > EARLY[0]) & (run[:, 0] <= EARLY[1]), 1:].mean(0) for run in map(seen, BOTH)]).T
+
+
+def by_turns(size: int = SIZE, inputs: str = "normal") -> np.ndarray:
+    """Return the mean ms, MHz and W of both kernels' samples in turns."""
+    of = sustained.of(KERNEL, size, inputs, "in turns")
+    return np.mean([dataclasses.astuple(each) for each in (of.samples, of.cublas)], axis=2).T
+
+
 def share(size: int, protocol: str, inputs: str = "normal") -> float:
     """Return the share of 20 in cuBLAS's speed in %: in turns by pairs of samples, else the ratio of `both`."""
     if protocol == "in turns":
@@ -70,16 +83,10 @@ def share(size: int, protocol: str, inputs: str = "normal") -> float:
     return 100 * np.divide(*both(size, protocol, inputs)[::-1])
 
 
-def in_bursts(who: Kernel | cublas.Gemm, size: int, inputs: str = "normal") -> list[float]:
-    """Return the ms of each single burst."""
-    return [
-        np.median(of) for of in np.array_split(sustained.of(who, size, inputs, "burst").samples.ms, sustained.BURSTS)
-    ]
-
-
 def bursts(size: int, inputs: str = "normal") -> np.ndarray:
-    """Return the shares in % of the single bursts."""
-    return 100 * np.divide(*(in_bursts(who, size, inputs) for who in reversed(BOTH)))
+    """Return the shares in % of the single bursts: ratios of their medians."""
+    runs = [np.split(np.array(sustained.of(who, size, inputs, "burst").samples.ms), sustained.BURSTS) for who in BOTH]
+    return 100 * np.divide(*(np.median(run, axis=1) for run in reversed(runs)))
 
 
 def by_process(who: Kernel, size: int, name: str) -> list[float]:
@@ -116,23 +123,21 @@ def protocols_table() -> Table:
     )
 
 
-def alone_table() -> Table:
-    """Return ms, MHz, cycles and watts of a launch of 20 and of cuBLAS alone, by inputs and size."""
+def clocks_table() -> Table:
+    """Return ms, MHz and watts of 20 and of cuBLAS at `SIZE`, by inputs and way."""
     return Table(
-        ("inputs, M = N = K", "ms", "MHz", "million NVML cycles", "W"),
+        ("inputs, way", "ms", "MHz", "W"),
         [
-            (
-                f"{name}, {size}",
-                *(
-                    persistent.both(of, how, "")
-                    for of, how in ((ms, "#.4g"), (clock, ",.0f"), (ms * clock / 1000, "#.4g"), (watts, ".0f"))
-                ),
+            (name, *(persistent.both(of, how, "") for of, how in zip(means, ("#.4g", ",.0f", ".0f"), strict=True)))
+            for name, means in (
+                ("zeros, alone, from 2 s on", settled(SIZE, "zeros")),
+                ("random, alone, from 2 s on", settled(SIZE)),
+                ("random, alone, {} to {} s".format(*EARLY), early()),
+                ("random, in turns", by_turns()),
             )
-            for (name, inputs), size in product(INPUTS.items(), SIZES)
-            for ms, clock, watts in [settled(size, inputs)]
         ],
-        f"20 and cuBLAS alone, means of each run's second half, {card().name}",
-        "MHz and W: by NVML. NVML cycles: mean ms · mean MHz.",
+        f"20 and cuBLAS, M = N = K = {SIZE}, means, {card().name}",
+        "MHz and W: by NVML.",
     )
 
 
@@ -147,7 +152,7 @@ def gains_table() -> Table:
                 *[*(", ".join(f"{100 * of:+.1f}" for of in each) for each in gains(size, other)), "not timed"][:3],
             )
             for size in SIZES
-            for name, other in (("19", find("19")), ("the same code", AGAIN[size]))
+            for name, other in (("19", find("19")), ("its copy", AGAIN[size]))
         ],
         f"By how many % 20's share of cuBLAS's speed in turns is larger, in each process, {card().name}",
         f"Recordings 1 and 2 are chapter 20's, {' and '.join(copy_engine.TWICE)}.",
@@ -206,59 +211,50 @@ def recording() -> files.Recording[sustained.Sustained]:
 def figures() -> dict[str, str]:
     """Return the page's figures, by the names under which it shows them, if what it says of them holds."""
     limit, settings, runs = recording().provenance["power_limit_watts"], recording().settings, [seen(of) for of in BOTH]
-    start, rise, over, after = (
+    start, over, after = (
         [run[(run[:, 0] > begin) & (run[:, 0] < end)] for run in runs]
-        for begin, end in ((0, 0.03), (0.03, 0.25), (0.25, 0.8), (0.8, 4))
+        for begin, end in ((0, 0.03), (0.25, 0.8), (0.8, 4))
     )
-    still, alone = (np.array([settled(size, inputs) for size in SIZES]) for inputs in INPUTS.values())
-    factors = [  # by inputs and size: by NVML cycles, and by clocks
-        [(theirs_ms * theirs / (ms * clock), clock / theirs) for (ms, theirs_ms), (clock, theirs), _ in of]
-        for of in (still, alone)
-    ]
+    still, alone, first, turns = settled(SIZE, "zeros"), settled(SIZE), early(), by_turns()
     nine = {size: [of for name in RECORDINGS for of in by_process(KERNEL, size, name)] for size in SIZES}
-    own, among = (
-        [of.own_mhz / of.nvml_mhz for of in counted]
-        for counted in (
-            [clocks.of(KERNEL, size) for size in SIZES],
-            [clocks.of(find(f"{who}"), 4096, of) for who, of in product(range(14, 22), INPUTS.values())],
-        )
-    )
-    off = [[mine / of for of in (max(among), min(among))] for mine in own]
+    among = [
+        (of := clocks.of(find(f"{who}"), 4096, inputs)).own_mhz / of.nvml_mhz
+        for who, inputs in product(range(14, 22), INPUTS.values())
+    ]
     leads, same = (
         np.array([np.concatenate(gains(size, of[size])) for size in SIZES])
         for of in (dict.fromkeys(SIZES, find("19")), AGAIN)
     )
-    turns = {size: [share(size, "in turns"), *nine[size]] for size in SIZES}
-    watts = sustained.of(KERNEL, SIZE, protocol="in turns").samples.watts
-    same_burst = max(np.ptp(np.log(in_bursts(who, SIZE))) for who in BOTH)
+    slower = still[0] / both(SIZE, "burst", "zeros")  # alone than in bursts, on zeros
+    clock = [at / still[1, 0] for who in BOTH for at in sustained.of(who, SIZE, "zeros", "burst").samples.sm_mhz]
     assert (
         98.5 < share(SIZE, "lasting") < 99.5
         and (bursts(SIZE) < 98.5).all()
-        and min(100 / bursts(SIZE) - 1) > 5 * same_burst
         and COUNTED[0][1] == round(settings["chunks"] * 2 * both(SIZE, "burst")[0] / 1000, 3)
-        and 102 < min(turns[SIZE]) <= max(turns[SIZE]) < 104
-        and min(turns[SIZE]) - 100 > 100 * abs(np.concatenate(gains(SIZE, AGAIN[SIZE])[:2])).max()
-        and min(turns[4096]) < 100 < max(turns[4096])
         and len(nine[SIZE]) == 9
-        and min(watts) > limit
-        and np.argmin(by_time()[:, 1]) == 3
-        and 0.09 < 15 * sum(both(SIZE, "in turns")) / 1000 * 2 < 0.11
-        and all(
-            {*first[:, 2]} == {1965} and first[:, 1].max() < 1.47 and then[:, 3].max() > 1.1 * limit
-            for first, then in zip(start, rise, strict=True)
-        )
+        and min(nine[SIZE]) - 100 > 100 * abs(same[0]).max()
+        and min(nine[SIZE]) < share(SIZE, "in turns") < max(nine[SIZE])
+        and min(nine[4096]) < 100 < max(nine[4096])
+        and max(abs(np.array(nine[4096]) - 100)) > 100 * abs(same[1]).max()
+        and min(sustained.of(KERNEL, SIZE, protocol="in turns").samples.watts) > limit
+        and sustained.of(KERNEL, 4096, protocol="in turns").samples.watts[-1] < limit
+        and by_turns(SIZE, "zeros")[2].max() < by_turns(4096, "zeros")[2].max() < 0.65 * limit
+        and all({*of[:, 2]} == {1965} and of[:, 1].max() < 1.47 for of in start)
         and all(limit < of[:, 3].min() and of[:, 2].max() < 1600 and of[:, 1].min() > 1.6 for of in over)
         and all(of[:, 3].min() < 0.8 * limit and of[:, 1].max() > 2 and of[:, 2].min() < 1250 for of in after)
-        and 0.98 * limit < alone[:, 2].min() <= alone[:, 2].max() < limit
-        and (alone[:, 1, 0] < alone[:, 1, 1]).all()
-        and (still[:, 1, 0] == still[:, 1, 1]).all()
-        and (still[:, 2, 0] > 1.07 * still[:, 2, 1]).all()
-        and still[0, 2].max() < 0.65 * limit
-        and [
-            [min(cycles / of for of in by) > 1, max(clock * of for of in by) < 1]
-            for (cycles, clock), by in zip(factors[1], off, strict=True)
-        ]
-        == [[True, True], [False, True]]
+        and 0.98 * limit < alone[2].min() <= alone[2].max() < limit
+        and still[1, 0] == still[1, 1]
+        and still[2, 0] > 1.07 * still[2, 1]
+        and still[2].max() < 0.65 * limit
+        and abs(max(share(SIZE, "in turns"), share(SIZE, "in turns", "zeros")) - share(SIZE, "lasting", "zeros")) < 0.15
+        and first[0, 0] < first[0, 1]
+        and first[2, 0] > first[2, 1] > limit
+        and turns[1].min() > max(first[1].max(), alone[1].max())
+        and abs(np.divide(*turns[1]) - 1) < 0.003
+        and first[1, 0] < first[1, 1]
+        and np.prod(alone[:2, 1]) / np.prod(alone[:2, 0]) > 1.01 * max(among) / min(among)
+        and max(clock) - 0.01 < slower[1] < max(clock) + 0.01
+        and slower[0] < min(clock) - 0.02
         and {*sustained.of(KERNEL, SIZE, "zeros").reasons} == {4}
         and persistent.chosen(8192) == 224 == AGAIN[8192].parameters["BN"]
         and persistent.chosen(4096) == 256 == AGAIN[4096].parameters["BN"]
@@ -271,53 +267,23 @@ def figures() -> dict[str, str]:
         "card": card().name,
         "cuBLAS": recording().provenance["cublas"],
         "limit": f"{limit} W",
-        "rest": f"{settings['rest']:g} s",
         "seconds": f"{settings['lasting_s']:g} s",
         "reads": f"{settings['lasting_s'] / np.mean([np.count_nonzero(np.diff(run[:, 3])) for run in runs]):.1f} s",
-        "start": f"{max(of[:, 1].max() for of in start):.2f} ms",
-        **{f"most {who}": f"{of[:, 3].max():.0f} W" for who, of in zip(("20", "cuBLAS"), rise, strict=True)},
-        **{f"peak {who}": f"{of[:, 1].max():.1f} ms" for who, of in zip(("20", "cuBLAS"), after, strict=True)},
-        "over": f"{span(np.concatenate(over)[:, 3], '.0f')} W",
-        "dip": f"{by_time()[3, 1]:.1f}%",
-        **{
-            f"slow {who}": f"{np.count_nonzero((np.ceil(4 * of[:, 0]) == 4) & (of[:, 1] > 2))} samples above 2 ms"
-            for who, of in zip(("20", "cuBLAS"), runs, strict=True)
-        },
-        "from": f"{span([100 * np.divide(*(of[of[:, 0] > at, 1].mean() for of in runs[::-1])) for at in (1, 2, 3)])}%",
         "burst ms": f"{round(settings['chunks'] * 2 * both(SIZE, 'burst')[0], -1):.0f} ms",
         "sample": f"{2 * both(SIZE, 'in turns')[0]:.1f} ms",
-        **{f"20 {way}": f"{both(SIZE, way)[0]:.2f} ms" for way in ("burst", "lasting")},
-        **{way: f"{share(SIZE, way):.1f}%" for way in ("in turns", "lasting")},
-        "bursts": " and ".join(f"{of:.1f}%" for of in bursts(SIZE)),
+        **{way: f"{share(SIZE, way) / 100:.2f}" for way in ("burst", "in turns", "lasting")},
         "burst lead": f"{100 * (100 / bursts(SIZE).max() - 1):.1f}%",
-        "same burst": f"{same_burst:.1%}",
-        "turns": f"{span(turns[SIZE])}%",
-        "lead": f"{span(np.array(turns[SIZE]) - 100)}%",
+        "lead": f"{span(np.array(nine[SIZE]) - 100)}%",
         "alone lead": f"{100 * (100 / share(SIZE, 'lasting') - 1):.1f}%",
-        "least": f"{min(turns[SIZE]) - 100:.1f}%",
-        "turns watts": f"{span(watts, '.0f')} W",
-        **{f"nine {size}": f"{span(nine[size])}%" for size in SIZES},
-        "fall 20": f"{100 * (1 - np.prod(alone[0, :2, 0]) / np.prod(still[0, :2, 0])):.1f}%",
-        "cycles": f"{100 * factors[1][0][0]:.1f}%",
-        "joules": span(
-            [
-                np.divide(*(sustained.of(who, size, inputs).joules for inputs in ("normal", "zeros")))
-                for who, size in product(BOTH, SIZES)
-            ]
-        ),
-        "own": f"{100 * min(among):.1f} to {100 * max(among):.1f}%",
-        **{f"own {size}": f"{100 * of:.1f}%" for size, of in zip(SIZES, own, strict=True)},
-        **{
-            f"off {size}": f"{100 * (low - 1):.1f} to {100 * (high - 1):+.1f}%".replace("-", "−")
-            for size, (low, high) in zip(SIZES, off, strict=True)
-        },
-        "zeros clock": f"{still[0, 1, 0]:,.0f} MHz",
-        **{f"zeros {who}": f"{of:.0f} W" for who, of in zip(("20", "cuBLAS"), still[0, 2], strict=True)},
-        **{
-            f"{name} {size}": f"{100 * ours:.1f}% · {100 * clock:.1f}% = {100 * ours * clock:.1f}%"
-            for name, of in zip(INPUTS, factors, strict=True)
-            for size, (ours, clock) in zip(SIZES, of, strict=True)
-        },
+        "still lead": f"{share(SIZE, 'lasting', 'zeros') - 100:.1f}%",
+        "zeros watts": f"{still[2, 1]:.0f} W",
+        "early lead": f"{100 * (first[0, 1] / first[0, 0] - 1):.1f}%",
+        "lower": f"{1 - np.divide(*alone[1]):.1%}",
+        **{f"nine {size}": f"{span(of)}%" for size, of in nine.items()},
+        "own": f"{100 * min(among):.0f} to {100 * max(among):.0f}%",
+        "off": f"{max(among) / min(among) - 1:.0%}",
+        "clock": f"{100 * (min(clock) - 1):.0f} to {100 * (max(clock) - 1):.0f}%",
+        **{f"slower {who}": f"{of - 1:.0%}" for who, of in zip(("20", "cuBLAS"), slower, strict=True)},
         **{f"lead {size}": f"{span(100 * of)}%" for size, of in zip(SIZES, leads, strict=True)},
         **{f"same {size}": f"{100 * abs(of).max():.1f}%" for size, of in zip(SIZES, same, strict=True)},
     }

@@ -5,7 +5,7 @@ knows the times of a tile's multiply step and of its end, what L2 and memory giv
 L2 gives to one, and the times of a launch and of another that adds parts of sums. Products that are too thin or too
 small for tensor cores go to another kernel, `THIN`, vectors and pairs of them to `WIDE` or `TALL`, a small C with a
 long K to `DEEP`, and a short K to `SHALLOW`; each has a model of its own. All were fitted to times on an H200: 22's to
-40,661 of 730 products, `DEEP`'s to 1,984, `THIN`'s to 16,651 of 351, and `SHALLOW`'s to 4,154 of 198. On another GPU
+40,661 of 730 products, `DEEP`'s to 1,984, `THIN`'s to 7,962 of 183, and `SHALLOW`'s to 3,094 of 182. On another GPU
 only the order of the choices counts. Nothing is measured at a call, and the same problem is always done the same way.
 """
 
@@ -35,7 +35,7 @@ BK, GROUP, PATCH_BYTES = 64, 768, 16 * 40 * 4
 CHUNK = ALIGNMENT // 2
 """Elements of 16 bits in 16 bytes."""
 
-START, HIDDEN = 1.69, 0.14  # µs of a launch; of a time that another hides
+START, HIDDEN = 1.50, 0.14  # µs of a launch; of a time that another hides
 L2, FAR, MEMORY, EACH = 13.7e6, 11.5e6, 3.95e6, 0.149e6  # bytes per µs: L2, also for large A and B; memory; one SM
 LARGE = 37.5e6  # bytes of A and B
 STRADDLE, ASKEW = 0.64, 1.19  # longer: fetching rows that begin at any 16 bytes of a line, for all SMs, and for one
@@ -382,9 +382,9 @@ def _step(us: float, own: float, fetched: float, alike: float, shape: tuple[int,
     return max(us, own / EACH, fetched / (FAR if 2 * shape[2] * (shape[0] + shape[1]) > LARGE else L2), CROWD * alike)
 
 
-def _with_traffic(us: float, shape: tuple[int, int, int]) -> float:
-    """Return the µs of a launch whose blocks take so many, and which moves A, B and C meanwhile."""
-    traffic = START + moved(*shape) / MEMORY
+def _with_traffic(us: float, shape: tuple[int, int, int], start: float = START) -> float:
+    """Return the µs of a launch whose blocks take so many, and which moves A, B and C meanwhile, from `start` on."""
+    traffic = start + moved(*shape) / MEMORY
     return max(us, traffic) + HIDDEN * min(us, traffic)
 
 
@@ -418,20 +418,20 @@ def _thin_setting(BM: int, BN: int, WM: int, SLICES: int) -> dict[str, int]:
 
 
 THIN_PACES = {
-    (1, 8, 1, 16): (0.930, 0.269),
-    (1, 8, 1, 32): (0.822, 0.369),
-    (1, 16, 1, 16): (0.927, 0.224),
-    (1, 16, 1, 32): (0.640, 0.274),
-    (1, 32, 1, 8): (0.991, 0.234),
-    (1, 32, 1, 32): (0.625, 0.192),
-    (4, 1, 1, 2): (1.314, 0.169),
-    (4, 8, 4, 8): (1.542, 0.384),
-    (4, 16, 4, 8): (1.477, 0.308),
-    (8, 8, 4, 8): (1.420, 0.420),
-    (8, 16, 4, 2): (1.162, 0.313),
-    (8, 32, 2, 2): (1.039, 0.245),
-    (16, 32, 4, 1): (1.045, 0.234),
-    (32, 32, 8, 1): (1.182, 0.253),
+    (4, 1, 1, 2): (0.827, 0.217),
+    (1, 8, 1, 16): (0.819, 0.230),
+    (2, 8, 2, 16): (1.079, 0.343),
+    (4, 8, 4, 8): (1.184, 0.362),
+    (16, 8, 4, 4): (1.182, 0.489),
+    (32, 8, 8, 2): (1.378, 0.377),
+    (1, 16, 1, 16): (0.738, 0.234),
+    (8, 16, 4, 2): (0.916, 0.309),
+    (1, 32, 1, 8): (0.687, 0.235),
+    (1, 32, 1, 32): (0.605, 0.234),
+    (4, 32, 4, 4): (0.925, 0.279),
+    (4, 32, 4, 16): (1.126, 0.365),
+    (8, 32, 2, 2): (0.816, 0.239),
+    (16, 32, 4, 1): (0.812, 0.210),
 }
 """BM, BN, WM and SLICES of `THIN` to choose among, and µs: of a launch, and of the loads that are ahead."""
 THIN_SETTINGS = tuple(_thin_setting(*of) for of in THIN_PACES)
@@ -449,9 +449,9 @@ def thin_cost(of: Mapping[str, int], shape: tuple[int, int, int], multiprocessor
     times = -(-K // (WARP // of["WN"] * of["SLICES"] * AHEAD))
     warps, blocks = of["BM"] // of["WM"] * of["SLICES"], -(-M // of["BM"]) * -(-N // of["BN"])
     most = -(-blocks // multiprocessors)  # blocks of the busiest SM, and how many fit its threads and registers
-    fit = min(2048, 65536 / (24 + 13 * of["WM"])) // (WARP * warps)
-    issued = most * warps * (0.00426 * (of["WM"] + 1) * times + 0.0289)
-    return launch + -(-most // max(fit, 1)) * times * load + issued + moved(M, N, K) * 0.163e-6
+    fit = min(2048, 65536 / (20 + 16 * of["WM"])) // (WARP * warps)
+    issued = most * warps * (0.00402 * (of["WM"] + 1) * times + 0.0271)
+    return launch + -(-most // max(fit, 1)) * times * load + issued + moved(M, N, K) * 0.0637e-6
 
 
 def _thin_kernel(name: str, idea: str, of: Mapping[str, int]) -> Kernel:
@@ -466,22 +466,22 @@ ONCE, PER_SM, FROM_MEMORY = 1.5, 0.048e6, 4.2e6
 
 
 SHALLOW_PACES = {
-    (64, 128, 16, 32, 32): (1.466, 0.629, 0.288, 0.0266),
-    (16, 64, 64, 16, 16): (0.999, 0.827, 0.220, 0.0373),
-    (64, 32, 32, 16, 16): (1.027, 0.701, 0.297, 0.0400),
-    (32, 32, 64, 16, 16): (1.065, 0.773, 0.231, 0.0276),
-    (32, 64, 16, 16, 32): (1.136, 0.551, 0.147, 0.0148),
-    (16, 64, 32, 16, 16): (1.010, 0.678, 0.157, 0.0216),
-    (32, 32, 16, 16, 16): (1.172, 0.493, 0.118, 0.0217),
-    (16, 128, 32, 16, 32): (1.081, 0.697, 0.319, 0.0155),
-    (32, 128, 64, 16, 32): (1.191, 1.012, 0.564, 0.0450),
+    (16, 64, 32, 16, 16): (0.760, 0.637, 0.152, 0.0156),
+    (16, 64, 64, 16, 16): (0.754, 0.816, 0.225, 0.0308),
+    (32, 32, 64, 16, 16): (0.806, 0.770, 0.207, 0.0272),
+    (32, 64, 16, 16, 32): (0.937, 0.500, 0.170, 0.0121),
+    (32, 64, 64, 16, 32): (0.791, 1.016, 0.329, 0.0149),
+    (64, 32, 32, 16, 16): (0.809, 0.682, 0.277, 0.0337),
+    (64, 64, 16, 16, 32): (1.114, 0.475, 0.255, 0.0269),
+    (64, 128, 16, 32, 32): (1.394, 0.543, 0.367, 0.0233),
+    (128, 32, 64, 32, 16): (0.975, 0.985, 0.815, 0.0446),
 }
 """BM, BN, BK, WM and WN of `SHALLOW` to choose among, and µs: of a launch, of the wait for a step's tiles, and, for
 each block that an SM gets, of a step and of a write by each thread."""
 SHALLOW_SETTINGS = tuple(dict(zip(("BM", "BN", "BK", "WM", "WN"), of, strict=True)) for of in SHALLOW_PACES)
 """The same as template arguments."""
-SHALLOW_K = 128
-"""The longest K for which `SHALLOW` was the quickest."""
+SHALLOW_START, SHALLOW_K = 1.25, 128
+"""µs of a launch that only moves A, B and C, and the longest K for which `SHALLOW` was the quickest."""
 
 
 def shallow_cost(of: Mapping[str, int], shape: tuple[int, int, int], bits: int, multiprocessors: int) -> float:
@@ -490,7 +490,7 @@ def shallow_cost(of: Mapping[str, int], shape: tuple[int, int, int], bits: int, 
     writes = of["WM"] * of["WN"] / WARP / (8 * ALIGNMENT / bits if N * bits % (8 * ALIGNMENT) == 0 else 1)
     steps, blocks = -(-K // of["BK"]), -(-M // of["BM"]) * -(-N // of["BN"]) / multiprocessors
     return (
-        _with_traffic(launch + steps * wait + blocks * (steps * step + writes * write), shape)
+        _with_traffic(launch + steps * wait + blocks * (steps * step + writes * write), shape, SHALLOW_START)
         if K <= SHALLOW_K
         else inf
     )
