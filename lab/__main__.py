@@ -32,7 +32,7 @@ from sgemm_tutorial.simulation import simulate
 from sgemm_tutorial.table import Table, Tabular
 
 from . import draw, interrupts, side_by_side, source
-from .correctness import SuiteResult, cases, noted, watched
+from .correctness import SHORT_PRODUCTS, SuiteResult, cases, noted, watched
 from .diagnosis import diagnosis, telling
 from .experiments import tune as tunings
 from .experiments.counters import METRICS
@@ -56,6 +56,7 @@ TUNED = "256:4096:128,8192"
 WATCHED = 1 << 20  # products that a case of --sizes has at most if races in global memory are looked for
 SHOWN = 5  # cases that fail, the cheap and telling ones first
 FOUND = "does not say how it is launched. This launch, found by trial, gives the right product:"
+ROUNDS = "rounds each product to 16 bits before it is added. The error bound has room for that."
 T = TypeVar("T")
 
 DESCRIPTION = """\
@@ -135,7 +136,8 @@ def _kernels(
         own = values if name in theirs else {}
         kernel, guess, told = guessed(name, launch, **own) if name in files else (find(name, **own), "", ())
         found.append(kernel)
-        lines = [*told, *([f"{kernel.path.name} {FOUND}", guess] if guess else [])]
+        short = [f"{kernel.path.name} {ROUNDS}"] * (kernel.types in SHORT_PRODUCTS.values())
+        lines = [*told, *short, *([f"{kernel.path.name} {FOUND}", guess] if guess else [])]
         if lines:
             _write(*lines, "", to_stderr=quiet)
     return found
@@ -506,13 +508,17 @@ def _parser() -> argparse.ArgumentParser:
     }
     launch = {"metavar": "RULE", "default": "", "help": "how a file's kernel is launched; see the end of check --help"}
 
+    def take_kernel(add: Callable[..., Any], **more: str) -> None:
+        """Let a command take a kernel or a file, with its template arguments and its launch."""
+        add("name", metavar="NAME", **{"help": "which kernel, or a file"} | more)
+        add("--set", **setting)
+        add("--launch", **launch)
+
     add = command("list", _list, "list the ladder of kernels", "Says what the compiler gives each.")
     add("--architecture", **architecture)
 
     add = command("show", _show, "show a kernel's source", "Needs no GPU, with --report neither.")
-    add("name", metavar="NAME", help="which kernel, or a file")
-    add("--set", **setting)
-    add("--launch", **launch)
+    take_kernel(add)
     add("--diff", metavar="OTHER", help="show what changed since this kernel instead")
     add("--report", action="store_true", help="add registers, shared memory, occupancy, machine instructions")
     add("--architecture", **architecture)
@@ -536,9 +542,7 @@ def _parser() -> argparse.ArgumentParser:
         "shared memory in all cases, in global memory in two of the suite and where M*N*K is at most 2^20.",
         LAUNCH,
     )
-    add("name", metavar="NAME", nargs="?", default="all", help="which kernel, or a file; all unless given")
-    add("--set", **setting)
-    add("--launch", **launch)
+    take_kernel(add, nargs="?", default="all", help="which kernel, or a file; all unless given")
     add("--sizes", metavar="SIZES", help="these instead of the suite: such as 64,300x200x100,8:64:8")
     add("--alpha", type=float, help="with --sizes (default: 1)")
     add("--beta", type=float, help="with --sizes (default: 0)")
@@ -617,9 +621,7 @@ def _parser() -> argparse.ArgumentParser:
         "count what a kernel does to memory, line by line",
         "Simulates a run and counts warp instructions, requests, sectors and wavefronts, as the hardware does.",
     )
-    add("name", metavar="NAME", help="which kernel, or a file")
-    add("--set", **setting)
-    add("--launch", **launch)
+    take_kernel(add)
     add("--size", metavar="M,N,K", default="128", help="or one number; 128 takes a second (default: %(default)s)")
     add("--alpha", type=float, default=1.0, help="(default: 1)")
     add("--beta", type=float, default=0.0, help="other than 0, C holds zeros, and may be read (default: 0)")
@@ -632,9 +634,7 @@ def _parser() -> argparse.ArgumentParser:
         "Runs the kernel once under Nsight Compute's ncu, which must be on the PATH and may need permission to read "
         "counters. Without a GPU, trace counts the same on the simulator.",
     )
-    add("name", metavar="NAME", help="which kernel, or a file")
-    add("--set", **setting)
-    add("--launch", **launch)
+    take_kernel(add)
     add("--size", metavar="M,N,K", default="1024", help="or one number (default: %(default)s)")
     add("--once", action="store_true", help=argparse.SUPPRESS)
     return parser

@@ -26,6 +26,9 @@ The theorem holds in any precision; other types have another u:
 - sums in float16 on tensor cores: 2⁻¹³. PTX promises no more than half precision, one by one. In all GPUs so far an
   instruction adds four products or more at once and rounds their sum to nearest, by 2⁻¹¹: 2⁻¹³ for each product (Fasi
   et al.). Beyond float16's range any result is as good as another.
+- products in 16 bits, sums in float32: each product is rounded once more, by h = 2⁻¹¹ in float16 and 2⁻⁸ in bfloat16 or
+  half of the least subnormal number, before plain arithmetic adds it with u = 2⁻²⁴. The products differ by h|A||B|, and
+  γ(K+2) is of the rounded ones: h + γ(1 + h) takes the place of γ, for the products alone.
 - float32 split into two numbers of 11 bits: 2⁻²². A number and its parts differ by 2⁻²³ of it at most, and the product
   of two small parts, which is left out, is 2⁻²² of the whole at most: together 2⁻²¹, and tensor cores cut off what
   they add besides. For one product that is less than γ(3), for more each counts once and γ(K+2) for each. A number
@@ -248,8 +251,14 @@ class SuiteResult(Tabular):
         return _table(self.results, f"{self.results[0].kernel}: {good} of {len(self.results)} cases pass")
 
 
-HALF_SUMS = {many: dataclasses.replace(IN_16_BITS[FP16], roundoff=2.0**-11 / many) for many in (1, 4)}
+HALF_SUMS = {
+    (types, many): dataclasses.replace(types, roundoff=2.0**-11 / many)
+    for types in (FP16, IN_16_BITS[FP16])
+    for many in (1, 4)
+}
 """FP16 with sums in FP16, by how many products are added to one rounding: 1 by plain arithmetic, 4 on tensor cores."""
+SHORT_PRODUCTS = {types: dataclasses.replace(types, roundoff=2.0**-24) for types in (*IN_16_BITS, *IN_16_BITS.values())}
+"""Types of 16 bits whose products are rounded to them, and then added in float32 by plain arithmetic."""
 LEAST_FELT = {FP16: 2.0**-14, BF16: 2.0**-126, SPLIT: 2.0**-116} | dict.fromkeys(HALF_SUMS.values(), 2.0**-14)
 """The least size that the bound takes a factor for, unless the factor is 0."""
 
@@ -281,6 +290,7 @@ def excess(got: Any, A: Any, B: Any, C: Any, alpha: float, beta: float, types: T
         np.finfo(np.float16 if types in HALF_SUMS.values() else types.scalar),
         ml_dtypes.finfo(types.result),
     )
+    of_product = ml_dtypes.finfo(types.operand) if types in SHORT_PRODUCTS.values() else None
     n = (K + 2) * types.roundoff
     lost = float(limits.smallest_subnormal) * (types.roundoff / float(limits.eps))  # by an operation that underflows
     reference, product, rest = (np.zeros_like(got, dtype=np.float64) for _ in range(3))  # CuPy's if `got` is
@@ -294,7 +304,11 @@ def excess(got: Any, A: Any, B: Any, C: Any, alpha: float, beta: float, types: T
             reference += beta * wide_C
             rest += abs(beta) * _finite_size(wide_C)
         magnitude = abs(alpha) * product + rest if K else rest
-        bound = (n / (1 - n) if n < 1 else n) * magnitude + lost * (2 * K * abs(alpha) + 2 if K else 2)
+        gamma = n / (1 - n) if n < 1 else n
+        bound = gamma * magnitude + lost * (2 * K * abs(alpha) + 2 if K else 2)
+        if of_product:
+            rounded = float(of_product.eps) / 2 * product + K * float(of_product.smallest_subnormal) / 2
+            bound += (1 + gamma) * abs(alpha) * rounded
         most = np.abs(reference) + bound  # that is stored
         if types.result != types.scalar:
             bound = bound + most * (float(stored.eps) / 2) + float(stored.smallest_subnormal) / 2
@@ -303,7 +317,7 @@ def excess(got: Any, A: Any, B: Any, C: Any, alpha: float, beta: float, types: T
 
         alike = (got == reference) | (np.isnan(got) & np.isnan(reference))
         alike |= (got == np.copysign(np.inf, reference)) & (most > float(stored.max))
-        may_overflow = ~(product * (1 + n) <= float(limits.max))  # or is NaN
+        may_overflow = ~(product * (1 + n) <= float((of_product or limits).max))  # or is NaN
         may_overflow |= ~(magnitude * (1 + n) <= float(limits.max))
         excused = ~np.isfinite(got) & (may_overflow | alike)
     return np.where(excused, 0.0, ratio)
@@ -734,13 +748,16 @@ def _said(
     came: np.generic, untouched: bool, case: Case, A: np.ndarray, B: np.ndarray, C: np.ndarray, row: int, column: int
 ) -> str:
     """Return what an element of C is and what it should be, in as few digits, six at least, as tell the two apart."""
-    right = case.beta * float(C[row, column]) if case.beta else 0.0
+    right, why = case.beta * float(C[row, column]) if case.beta else 0.0, ""
     if case.alpha and A.shape[1]:
         with np.errstate(all="ignore"):
-            right += case.alpha * float(A[row].astype(np.float64) @ B[:, column].astype(np.float64))
+            terms = A[row].astype(np.float64) * B[:, column].astype(np.float64)
+            right += case.alpha * float(terms.sum())
+        for k in np.flatnonzero(np.isnan(terms) if np.isnan(right) else np.isinf(terms))[: case.special]:
+            why = f": A[{row}, {k}] is {A[row, k]:g} and B[{k}, {column}] is {B[k, column]:g}"
     *few, most = ([f"{number:.{digits}g}" for number in (float(came), right)] for digits in (6, 9, 17))
     is_, should_be = next((pair for pair in few if pair[0] != pair[1]), most)
-    return f"{'was never written' if untouched else f'is {is_}'} and should be {should_be}."
+    return f"{'was never written' if untouched else f'is {is_}'} and should be {should_be}{why}."
 
 
 def _table(results: Sequence[CheckResult], title: str) -> Table:

@@ -61,8 +61,9 @@ def diagnosis(kernel: Kernel, failed: CheckResult, launched: bool = False) -> li
     said += [
         "Where K = 0, C is to be βC whatever α is. Even a sum of 0 is NaN, times an α that is not finite."
     ] * boundless
-    if failed.special and "atomicAdd" in kernel.path.read_text(encoding="utf-8"):
-        said.append("In global memory, atomicAdd takes numbers below 1.2e-38 for zeros. The special values have some.")
+    said += ["In global memory, atomicAdd takes numbers below 1.2e-38 for zeros. The special values have some."] * (
+        failed.special and "atomicAdd" in kernel.path.read_text(encoding="utf-8")
+    )
     if failed.fault or not (M and N and K) or failed.special:
         return said
     A, B, C = draw(M, N, K, failed.seed, kernel.types)

@@ -17,6 +17,7 @@ from .diagnosis import diagnosis
 from .styles import BLOCK, SIZES, THREAD, Reading, read, written
 from .written import Rule
 
+LARGE = (1000, 3000, 2000)  # sizes at which grids differ that are alike for small ones
 USUAL = (16, 32)  # threads of a block along x and along y, where nothing else is named
 FLAT = ("256", "128", "1024")  # threads of a block of one dimension
 TILE = tuple(
@@ -25,6 +26,9 @@ TILE = tuple(
     for axis, along in ("MY", "NX")
 )
 """Names of a block's rows and columns of C, and of a thread's."""
+ANY_GRID = (
+    "It steps on by the size of its grid, so that any grid should do. This one has a thread for each element of C."
+)
 MOST_THREADS, MOST_TRIALS, LOOKED_AT, ENDLESS = 1024, 100, 24, 1 << 17
 """Threads of a block; launches to try; those to search for usual mistakes; instructions of a thread in each."""
 SAID = "// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)"
@@ -84,7 +88,7 @@ def guessed(path: str | Path, launch: str = "", **parameters: int | str) -> tupl
         threads = kernel.threads * math.prod(kernel.family.grid(kernel.parameters, *_size(kernel)))
         try:
             if threads >= enough and _right(kernel):
-                return kernel, f"// launch: {kernel.family.rule}", told
+                return kernel, f"// launch: {kernel.family.rule}", (*told, *[ANY_GRID] * reading.strided)
         except _EndlessError as error:  # or few threads with much to do, each
             if endless:
                 raise
@@ -124,7 +128,7 @@ def _launched(reading: Reading) -> list[Kernel]:
     """Return the kernel with each launch to try, by rows before by columns.
 
     Those with the block that the source counts with, and then those that only its own names make, come first, of
-    these those with the fewest threads.
+    these those with the fewest threads, or where any grid does those that have one for each element.
     """
     found = {}
     sides = dict(re.findall(rf"(?:{BLOCK})\s*\.\s*([xy])\s*\*\s*(\w+)\s*\+\s*(?:{THREAD})\s*\.\s*\1\b", reading.code))
@@ -134,10 +138,13 @@ def _launched(reading: Reading) -> list[Kernel]:
             kernel = written(reading, {"grid": grid, "block": block, "layout": layout} | reading.said)
             if 1 <= kernel.threads <= MOST_THREADS:
                 family, of = kernel.family, kernel.parameters
-                grids = [family.grid(of, *size) for size in (_size(kernel), (1000, 3000, 2000))]
+                grids = [family.grid(of, *size) for size in (_size(kernel), LARGE)]
                 same = *grids, family.block(of), family.rule.column_major
                 foreign = bool(re.search(r"\b\d", grid + block)) - 2 * (block == plain)
-                found.setdefault(same, (foreign, math.prod(grids[0]) * kernel.threads, kernel))
+                least, all_of_it = (math.prod(grid) * kernel.threads for grid in grids)
+                found.setdefault(
+                    same, (foreign, abs(all_of_it - LARGE[0] * LARGE[1]) if reading.strided else least, kernel)
+                )
         except ArgumentError:  # no whole number
             continue
     ordered = sorted(found.values(), key=lambda one: one[:2])
@@ -192,14 +199,17 @@ def _ways(reading: Reading) -> Iterator[tuple[str, str]]:
         blocks = mine + (blocks if high else [*FLAT])
     bounds, by_name = reading.signature.bounds, r".*threads(?:_?per_?block)?"
     counted = [bounds] if bounds else [name for name in named if re.fullmatch(by_name, name, re.I)]
-    blocks = [reading.said.get("block", of) for of in (blocks if high else counted or blocks)]
+    blocks = [
+        reading.said.get("block", of) for of in (blocks if high else counted or (FLAT if reading.strided else blocks))
+    ]
     for block in dict.fromkeys(blocks):
         extents = parts(block[1:-1]) if block[0] == "(" else [block]
         coarse = [f"{one} * {by}" for one, by in itertools.product(extents, named) if one != by]
-        tiles = (
-            [(tall, wide)] if tall and wide else itertools.product(dict.fromkeys((*extents, *sides, *coarse)), repeat=2)
-        )
-        for tm, tn in tiles:
+        tiles = [
+            *itertools.product(dict.fromkeys((*extents, *sides, *coarse)), repeat=2),
+            *itertools.permutations(dict.fromkeys(strides), 2),
+        ]
+        for tm, tn in [(tall, wide)] if tall and wide else tiles:
             across, down = f"cdiv(N, {tn})", f"cdiv(M, {tm})"
             if deep:
                 yield from ((f"({across}, {down})", block), (f"({down}, {across})", block))

@@ -48,8 +48,7 @@ class Source:
 
     def _repr_html_(self) -> str:
         formatter = HtmlFormatter(linenos="inline" if self.first_line else False, linenostart=self.first_line or 1)
-        lexer = pygments.lexers.get_lexer_by_name(self.language, stripnl=False)
-        code = pygments.highlight(self.text, lexer, formatter)
+        code = pygments.highlight(self.text, pygments.lexers.get_lexer_by_name(self.language, stripnl=False), formatter)
         # The same elements as Sphinx puts round a code block, so that the theme's rules apply.
         return (
             f'{_STYLE}<div class="literal-block-wrapper docutils container"><div class="code-block-caption">'

@@ -25,7 +25,7 @@ from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.operands import BF16, FP16, FP32, IN_CUDA, SPLIT, named_in_cuda, sized
 
 from . import host_code
-from .correctness import HALF_SUMS
+from .correctness import HALF_SUMS, SHORT_PRODUCTS
 from .written import ROLES, SCALARS, Rule, Written, in_place
 
 LAUNCH = """\
@@ -96,6 +96,9 @@ _SUMS_IN_HALF = {
     4: re.compile(r"\baccumulator\s*,[^<>;]*\b(__)?half\s*>|\bmma\.[\w.]*(\.f16){4}\b|\bmma_async\.[\w.]*(\.f16){3}\b"),
 }
 """Patterns of sources whose sums are of float16, by the number of products that are added to one rounding."""
+_HAS_16_BITS = r"(?:__)?half2?|(?:__)?nv_bfloat162?"
+_NAME = re.compile(r"(?:[\s*]|\b(?:const|__restrict__|__restrict)\b)*(\w+)\s*(?:[=\[({)].*)?", re.DOTALL)
+"""The name that is declared behind a type."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ class Reading:
     names : dict of str to str
         Macros and constants.
     passed : dict of str to str
-        Numbers that the host code passes, by the arguments' names.
+        Numbers that the host code passes, and the roles of what it passes by usual names, by the arguments' names.
     text : str
         Of the file, without comments.
     by_host : frozenset of str
@@ -156,11 +159,19 @@ class Reading:
         return bool(re.search(rf"\b(?:{BLOCK}|{THREAD})\s*\.\s*[yz]\b", self.code))
 
     @property
+    def strided(self) -> bool:
+        """Whether a loop goes on by as much as the grid is large, so that a grid of any size should do."""
+        return bool(re.search(r"(?s)\+=[^;]*\bgridDim\b|\b(\w+)\s*=[^;]*\bgridDim\b[^;]*;.*\+=\s*\1\b", self.code))
+
+    @property
     def code(self) -> str:
-        """The kernel's body, and what its macros stand for."""
-        return " ".join(
+        """The kernel's body, and what its macros stand for; indices that a variable holds go by their own names."""
+        text = " ".join(
             (self.signature.body, *(text for name, text in self.names.items() if name in self.signature.body))
         )
+        for name, of in re.findall(rf"\b(\w+)\s*=\s*(?:\w+\s*\.\s*)?({BLOCK}|{THREAD})\s*[,;]", text):
+            text = re.sub(rf"\b{name}\s*\.", f"{of}.", text)
+        return text
 
 
 def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Reading:
@@ -199,7 +210,10 @@ def read(path: str | Path, launch: str, parameters: dict[str, int | str]) -> Rea
         taken = f"line {line} of {path.name}" + f", one of {len(listed)}," * (len(listed) > 1)
         doubts = _doubts(line, called)
         fixed = {name: value for name, value in names.items() if name.isupper()}
-        passed = {one.name: str(evaluate(text, fixed)) for one, text in called if _is_number(text, fixed)}
+        passed = {
+            one.name: str(evaluate(text, fixed)) if _is_number(text, fixed) else _MEANT.get(_plain(text), "?")
+            for one, text in called
+        }
         roles = (
             said["arguments"].split() if "arguments" in said else [_MEANT.get(_plain(one.name)) for one, _ in called]
         )
@@ -288,9 +302,12 @@ def _kernel(reading: Reading, roles: Sequence[str], **fields: Any) -> Kernel:
     kinds = {role: _OF_VECTORS.get(kind, kind) for role, kind in kinds.items()}
     known = IN_CUDA | {of: named_in_cuda(reading.values["T"]) for of in [_typename(reading.signature)] if of}
     types = known.get(kinds["A"])
-    if types in (FP16, BF16) and kinds["C"] == kinds["A"]:
-        found = [many for many, sums in _SUMS_IN_HALF.items() if types == FP16 and sums.search(reading.text)]
-        types = HALF_SUMS[found[0]] if found else sized(types, 16)
+    if types in (FP16, BF16):
+        types = sized(types, 16 if kinds["C"] == kinds["A"] else 32)
+        found = [
+            many for many, sums in _SUMS_IN_HALF.items() if types.operand == FP16.operand and sums.search(reading.text)
+        ]
+        types = HALF_SUMS[types, found[0]] if found else SHORT_PRODUCTS[types] if _multiplies_short(reading) else types
     if types is None or kinds["B"] != kinds["A"] or known.get(kinds["C"], FP16).operand != types.result:
         got = "A of {A}, B of {B} and C of {C}".format(**kinds)
         needs = "all of float, double, half or __nv_bfloat16, or A and B of the last two and C of float"
@@ -304,6 +321,18 @@ def _kernel(reading: Reading, roles: Sequence[str], **fields: Any) -> Kernel:
         entry=reading.signature.name,
         **fields,
     )
+
+
+def _multiplies_short(reading: Reading) -> bool:
+    """Whether products have the type of their factors of 16 bits: those of ``__hmul``, and of factors as they are."""
+    types = [_HAS_16_BITS, *([_typename(reading.signature)] if reading.values.get("T", "float") != "float" else [])]
+    declared = [
+        part for one in re.findall(rf"\b(?:{'|'.join(types)})\b(?=([^;{{}}]*))", reading.text) for part in parts(one)
+    ]
+    names = "|".join({found[1] for found in map(_NAME.fullmatch, declared) if found})
+    factor = rf"\b(?:{names})\b(?:\s*\[[^][]*\])*(?:\.[xy]\b)?"
+    by_sign = rf"[^*/\s)]\s*{factor}\s*\*\s*{factor}"  # of no float: there is no cast before it, and no other factor
+    return bool(re.search(rf"\b__hmul2?(?:_rn)?\s*\(|{by_sign}", reading.text))
 
 
 def _the_kernel(file: str, text: str, found: Sequence[Signature], name: str, told: Collection[Signature]) -> Signature:
@@ -455,9 +484,9 @@ def _roles(reading: Reading, said: str) -> tuple[tuple[str, ...], bool]:
     sizes = [one for one in arguments if not one.type.endswith("*") and one.type not in scalars]
     if len(pointers) < 3 or not sizes:
         got = f"arguments ({', '.join(map(str, arguments))})"
-        needs = "pointers to A, B and C of a matrix product, and its sizes"
-        if len(pointers) >= 3:
-            needs += ": if these are constants, make a copy of the kernel that takes int M, int N, int K"
+        needs = "pointers to A, B and C of a matrix product, and its sizes" + (
+            ": if these are constants, make a copy of the kernel that takes int M, int N, int K" * (len(pointers) >= 3)
+        )
         raise ArgumentError(file, got, needs)
     more = [one.name for one in pointers if _plain(one.name) not in (*"abc",)]
     if len(pointers) > 3 and more:

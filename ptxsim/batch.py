@@ -89,7 +89,7 @@ class Batch:
             variables, program.shared_bytes, len(blocks), code.granule, code.warpwise, threads.per_block, cluster
         )
         self.shared.thread_name = threads.thread_name
-        self.barriers = Mbarriers(self.shared, threads.block, threads.thread)
+        self.barriers = Mbarriers(self.shared, threads)
         self.copies = AsyncCopies(self.shared, threads.block, threads.thread)
         self.proxy = AsyncProxy(self.shared, self.barriers) if code.proxies else None
         self.accumulators = Accumulators(threads.size, self.proxy) if code.proxies else None

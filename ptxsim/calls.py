@@ -80,8 +80,7 @@ def leave(batch: Any, call: Instruction, who: np.ndarray, back: int, here: int) 
     program, above = batch.execution.program, batch.local.base[who]
     caller, callee = _owner(program, back - 1), _owner(program, here)
     results = [of.name for of in call.operands[1]]
-    below = batch.stack.below(who)
-    _pass(batch, who, callee.results[: len(results)], results, above, below)
+    _pass(batch, who, callee.results[: len(results)], results, above, batch.stack.below(who))
     batch.stack.restore(who, caller.frame, _kept(caller))
 
 

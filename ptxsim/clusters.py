@@ -69,8 +69,11 @@ class Clusters:
 
     def arrive(self, lanes: np.ndarray, relaxed: bool) -> None:
         """Let lanes arrive at their clusters' barriers."""
-        again = self.arrived[lanes] > self.waited[lanes]
-        refuse("barrier", again, "arrives at the cluster's barrier again without having waited there")
+        refuse(
+            "barrier",
+            self.arrived[lanes] > self.waited[lanes],
+            "arrives at the cluster's barrier again without having waited there",
+        )
         if relaxed:
             self.relaxed[self.cluster[lanes]] = True
         else:
@@ -85,8 +88,11 @@ class Clusters:
 
     def wait(self, lanes: np.ndarray, line: int) -> ClusterWait:
         """Return the lanes' wait at their clusters' barriers."""
-        never = self.arrived[lanes] == self.waited[lanes]
-        refuse("barrier", never, "waits at the cluster's barrier without having arrived there")
+        refuse(
+            "barrier",
+            self.arrived[lanes] == self.waited[lanes],
+            "waits at the cluster's barrier without having arrived there",
+        )
         return ClusterWait(lanes, line)
 
     def passed(self, wait: ClusterWait) -> np.ndarray:

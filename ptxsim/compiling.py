@@ -16,7 +16,7 @@ ARCHITECTURE = "compute_90a"
 
 INCLUDED = re.compile(r'(?m)^([ \t]*#[ \t]*include[ \t]*)([<"])([^>"\n]+)[>"]')
 OF_CUDA = re.compile(
-    r"cuda_(?:fp16|bf16|fp8|pipeline)\w*\.hp?p?|mma\.h|cooperative_groups.*|(?:cuda|nv|crt)/.*|vector_types\.h"
+    r"cuda_(?:fp16|bf16|fp8|pipeline|awbarrier)\w*\.hp?p?|mma\.h|cooperative_groups.*|(?:cuda|nv|crt)/.*|vector_types\.h"
     r"|cuComplex\.h|math_constants\.h"
 )
 """Headers that the device needs, and NVRTC reads. All others are taken for the host's."""

@@ -247,7 +247,7 @@ def _evaluate(text: str, names: Mapping[str, int | str], within: tuple[str, ...]
                 return int(_CALLS.get(name, _CALLS["cdiv"])(*map(value, given)))
         raise SyntaxError
 
-    code = re.sub(r"\bsizeof\s*\(\s*(\w+)\s*\)", lambda of: str(_SIZES.get(of[1], of[0])), text)
+    code = re.sub(r"\bsizeof\s*\(\s*(\w+)\s*\)", lambda of: str(_SIZES.get(names.get(of[1], of[1]), of[0])), text)
     code = re.sub(r"\b(?:static_cast|std)\s*(?:<[^<>]*>|::)", "", code)
     code = re.sub(r"\b(\d+(?:\.\d*)?|0[xX][\da-fA-F]+)(?:[uUlLfF]+)\b", r"\1", re.sub(_CAST, "", code))
     code = code.replace("&&", " and ").replace("||", " or ")

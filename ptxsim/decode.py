@@ -22,6 +22,7 @@ from .ptx import (
     EVERYONE,
     LEAVES,
     TENSOR_MAP,
+    TESTS,
     Address,
     Immediate,
     Instruction,
@@ -126,11 +127,6 @@ def decode(program: Program) -> Code:
     """
     decoder, every = Decoder(program), [instruction for block in program.blocks for instruction in block]
     opcodes = {instruction.opcode for instruction in every}
-    for arrival in [of for of in every if of.opcode.startswith("mbarrier.arrive") and of.operands]:
-        token = arrival.operands[0]
-        reject(
-            arrival, isinstance(token, Register) and any(token.name in registers_of(of.operands[1:]) for of in every)
-        )
     proxies = any(_module(opcode) in (tma, wgmma) for opcode in opcodes)
     clustered = program.cluster > 1 or any(opcode.startswith("barrier.cluster.") for opcode in opcodes)
     steps = [decoder.steps(block, proxies or clustered) for block in program.blocks]
@@ -150,8 +146,10 @@ def decode(program: Program) -> Code:
         flags=flags,
         signals=not flags and not proxies and any(SIGNAL.match(opcode) for opcode in opcodes),
         barriers=barriers,
-        spins=spins(program, lambda opcode: bool(STRONG.match(opcode)) or opcode.startswith("atom.")),
-        warpwise=any(opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.", "stmatrix.")) for opcode in opcodes),
+        spins=spins(program, lambda opcode: bool(STRONG.match(opcode)) or opcode.startswith(("atom.", TESTS))),
+        warpwise=any(
+            opcode.startswith(("bar.warp.", "wmma.", "ldmatrix.", "stmatrix.", "mbarrier.")) for opcode in opcodes
+        ),
         proxies=proxies,
         clustered=clustered,
         loop_exits=loop_exits(program) if any(".aligned" in of for of in opcodes) else None,

@@ -41,10 +41,8 @@ class DistributedShared:
     def load(self, lanes: np.ndarray, addresses: np.ndarray, dtype: np.dtype, count: int) -> list[np.ndarray]:
         """Return `count` arrays: the elements at each lane's address and behind it."""
         width = dtype.itemsize * count
-        offsets, home = self._reach(lanes, addresses, width)
-        granules, stamps = self._granules(offsets, home, lanes, width)
-        wrote = self.shared.wrote[granules]
-        self._refuse("uninitialised", wrote == 0, addresses, "reads", "never written")
+        offsets, granules, stamps = self._reach(lanes, addresses, width)
+        self._refuse("uninitialised", self.shared.wrote[granules] == 0, addresses, "reads", "never written")
         self._require_ordered(granules, stamps, addresses, "reads", ("wrote",))
         for watch in self.others:
             watch.see("read", offsets, addresses, self.barriers.block[lanes], self.barriers.thread[lanes], width)
@@ -56,8 +54,7 @@ class DistributedShared:
         """Store one element per lane and value; the values' dtype gives the width."""
         dtype = values[0].dtype
         width = dtype.itemsize * len(values)
-        offsets, home = self._reach(lanes, addresses, width)
-        granules, stamps = self._granules(offsets, home, lanes, width)
+        offsets, granules, stamps = self._reach(lanes, addresses, width)
         self._require_ordered(granules, stamps, addresses, "writes", ("wrote", "read"))
         for watch in self.others:
             watch.see("wrote", offsets, addresses, self.barriers.block[lanes], self.barriers.thread[lanes], width)
@@ -80,13 +77,13 @@ class DistributedShared:
         does, against = ("reads", ("wrote",)) if did == "read" else ("writes", ("wrote", "read"))
         self._require_unused(granules, stamps, addresses, does, against)
 
-    def _reach(self, lanes: np.ndarray, addresses: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the offsets of the lanes' addresses in the batch's memory, and the blocks that they lie in."""
+    def _reach(self, lanes: np.ndarray, addresses: np.ndarray, width: int) -> tuple[np.ndarray, ...]:
+        """Return the offsets of the lanes' addresses in the batch's memory, and the `_granules` there."""
         addresses, home = self.shared.located(addresses, self.barriers.block[lanes], far=True)
         self.barriers.require_there(lanes, home)
         offsets = self.shared.placed(addresses, home, width)
         self.barriers.reach(lanes, home)
-        return offsets, home
+        return offsets, *self._granules(offsets, home, lanes, width)
 
     def _granules(
         self, offsets: np.ndarray, home: np.ndarray, lanes: np.ndarray, width: int
@@ -106,8 +103,13 @@ class DistributedShared:
         self, granules: np.ndarray, stamps: np.ndarray, addresses: np.ndarray, does: str, against: tuple[str, ...]
     ) -> None:
         """Raise Violation where a copy is in flight, or another thread has used a granule since the cluster met."""
-        flying = self.shared.wrote[granules] < 0
-        self._refuse("in flight", flying, addresses, does, "to which an asynchronous copy is on its way")
+        self._refuse(
+            "in flight",
+            self.shared.wrote[granules] < 0,
+            addresses,
+            does,
+            "to which an asynchronous copy is on its way",
+        )
         for did in against:
             before = getattr(self.shared, did)[granules]
             self._refuse("race", before >> INTERVAL >= stamps >> INTERVAL, addresses, does, USED.format(did))

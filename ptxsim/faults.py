@@ -22,8 +22,9 @@ class FaultWriter:
 
     def complete(self, violation: Violation, line: int, lanes: Lanes) -> SimulationFault:
         """Return the fault that a violation by one of the active lanes makes."""
-        lane = violation.lane if lanes is None else lanes[violation.lane]
-        return self._at(violation.kind, violation.detail, line, lane)
+        return self._at(
+            violation.kind, violation.detail, line, violation.lane if lanes is None else lanes[violation.lane]
+        )
 
     def deadlock(self, waits: list[tuple[int, int, str]]) -> SimulationFault:
         """Return the fault of lanes that nothing will ever wake.

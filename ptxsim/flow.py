@@ -39,8 +39,7 @@ def _successors(program: Program, number: int) -> list[int]:
     last = program.blocks[number][-1]
     targets = [program.targets[last.operands[0].name]] if last.opcode.startswith("bra") else []
     ends = bool(targets) or last.opcode in ("ret", "exit")
-    falls_through = number + 1 < len(program.blocks) and (last.guard or not ends)
-    return targets + [number + 1] * bool(falls_through)
+    return targets + [number + 1] * (number + 1 < len(program.blocks) and bool(last.guard or not ends))
 
 
 def _dominators(predecessors: list[list[int]]) -> list[int]:

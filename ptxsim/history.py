@@ -20,13 +20,13 @@ import numpy as np
 
 from .lanes import Threads
 from .limits import WARP
-from .memory import INTERVAL, OF_WARP, SEVERAL, Buffer, SharedMemory, Violation
+from .memory import INTERVAL, OF_WARP, SEVERAL, WARP_INTERVAL, Buffer, SharedMemory, Violation
 
-MARK = np.dtype([(name, np.int32) for name in ("lane", "epoch", "line", "strong", "interval")])
+MARK = np.dtype([(name, np.int32) for name in ("lane", "epoch", "line", "strong")] + [("interval", np.int64)])
 """The last write, or a read: its lane plus one, its warp's next release, its line, and the width of its scope if it was
 strong, else 0.
 
-In shared memory also how many barriers its block had passed.
+In shared memory also how many barriers its block and its warp had passed, as a stamp of `SharedMemory` has them.
 """
 WIDTHS = {"cta": 1, "cluster": 2}
 """The width of a scope: 1 for a block, 2 for a cluster. Other scopes, the grid and beyond, have 3."""
@@ -150,21 +150,25 @@ class History:
         """Remember loads from shared memory, or stores."""
         granules = self.shared.granules(offsets, width)
         lanes = np.broadcast_to(block * self.threads.per_block + thread % OF_WARP, granules.shape)
-        self._mark(self.marks[""][did], granules, lanes, self.shared.interval[block])
+        self._mark(self.marks[""][did], granules, lanes, self.shared.stamps(block, thread) >> WARP_INTERVAL)
 
     def ordered(self, did: str, granules: np.ndarray, before: np.ndarray, stamps: np.ndarray) -> np.ndarray:
         """Return where the present accesses to shared memory know of those before, or may meet them."""
         was = self.marks[""][did][granules]
         block = granules * self.shared.granule // self.shared.pitch
         own = block * self.threads.per_block + (stamps & SEVERAL) % OF_WARP
-        other = self.warp[was["lane"] - 1] != self.warp[own]
-        return (was["lane"] > 0) & (other | bool(self.order)) & self._known(was, own)
+        apart = (self.warp[was["lane"] - 1] != self.warp[own]) | (was["interval"] != stamps >> WARP_INTERVAL)
+        return (was["lane"] > 0) & (apart | bool(self.order)) & self._known(was, own)
 
     def told(self, did: str, granule: int, stamp: int) -> str:
         """Return words for the line of an access to shared memory that left a stamp; none if a copy has left it."""
         was, who = self.marks[""][did][granule], stamp & SEVERAL
         same = who & OF_WARP or (was["lane"] - 1) % self.threads.per_block == who
-        return f" in line {was['line']}" if same and was["interval"] == stamp >> INTERVAL else ""
+        return (
+            f" in line {was['line']}"
+            if same and was["interval"] >> INTERVAL - WARP_INTERVAL == stamp >> INTERVAL
+            else ""
+        )
 
     def meet(self, lanes: np.ndarray, party: np.ndarray) -> None:
         """Let the warps of each party know of all that they have done; `party` is a number per lane of the batch."""

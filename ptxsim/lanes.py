@@ -68,6 +68,8 @@ class Threads:
         Number of warps.
     full : bool
         Whether every warp has 32 threads.
+    sizes : array of int64
+        How many threads each warp has.
     """
 
     def __init__(self, blocks: np.ndarray, shape: Extents, grid: Extents) -> None:
@@ -80,6 +82,7 @@ class Threads:
         self.warps = len(blocks) * warps_per_block
         self.slot = (self.block * warps_per_block + self.thread // WARP) * WARP + self.thread % WARP
         self.full = per_block % WARP == 0
+        self.sizes = np.bincount(self.slot // WARP)
 
     def thread_name(self, thread: int) -> str:
         """Name a thread of a block by its indices."""
@@ -114,6 +117,11 @@ class Threads:
         slots = self.slot[lanes]
         first, last = slots[::WARP], slots[WARP - 1 :: WARP]
         return not (np.count_nonzero(first % WARP) or np.count_nonzero(last - first != WARP - 1))
+
+    def lacking(self, lanes: np.ndarray) -> np.ndarray:
+        """Return for each of the lanes whether another one of its warp is missing."""
+        warp = self.slot[lanes] // WARP
+        return (np.bincount(warp, minlength=self.warps) != self.sizes)[warp]
 
     @staticmethod
     def among(lanes: Lanes, holds: np.ndarray) -> Lanes:

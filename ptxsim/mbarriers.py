@@ -17,12 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from .history import History
-from .lanes import PerLane
+from .lanes import PerLane, Threads
 from .limits import WARP
 from .memory import SharedMemory, refuse, require_aligned
 
 BYTES = 8  # of an mbarrier
 COUNT_MAX = 2**20 - 1  # arrivals, and bytes at once
+NEVER = 2**31 - 1  # above the numbers of all releases
 STATE = np.dtype(
     [(name, np.int64) for name in ("count", "pending", "bytes", "phase", "maker", "interval", "met")]
     + [("fenced", bool), ("shown", bool)]
@@ -67,8 +68,7 @@ class Mbarriers:
     ----------
     shared : SharedMemory
         The memory that holds them.
-    block, thread : array of int64
-        Each lane's block within the batch, and its number in the block.
+    threads : Threads
 
     Attributes
     ----------
@@ -80,6 +80,8 @@ class Mbarriers:
         For each lane, the releases and phases of its cluster that it knows of; without rows until it is needed.
     releases : array of int32, shape (blocks, warps)
         The number of each warp's next release, counted from 1.
+    whole : array of int32, shape (blocks, warps)
+        For each warp, the number of its last release to an mbarrier by all its lanes together, or `NEVER`.
     met : array of int64
         For each block, how often its cluster has met.
     reached : array of int32, shape (blocks, warps)
@@ -90,8 +92,9 @@ class Mbarriers:
         Increases with every change that may end a wait.
     """
 
-    def __init__(self, shared: SharedMemory, block: np.ndarray, thread: np.ndarray) -> None:
-        self.shared, self.block, self.thread = shared, block, thread
+    def __init__(self, shared: SharedMemory, threads: Threads) -> None:
+        self.shared, self.threads = shared, threads
+        self.block, self.thread = block, thread = threads.block, threads.thread
         self.blocks, self.cluster, warps = len(shared.interval), shared.cluster, int(thread[-1]) // WARP + 1
         self.warp, self.warps = block % self.cluster * warps + thread // WARP, warps * self.cluster
         self.columns: dict[int, int] = {}  # each mbarrier's number by its address
@@ -100,6 +103,7 @@ class Mbarriers:
         self.releases = np.ones((self.blocks, self.warps), np.int32)
         self.carried = np.zeros((0, self.warps), np.int32)  # the knowledge of each mbarrier's arrivals so far
         self.handed = np.zeros((0, self.warps), np.int32)  # and that of its last phase's arrivals
+        self.whole = np.full((self.blocks, self.warps), NEVER, np.int32)
         self.met = np.zeros(self.blocks, np.int64)
         self.reached = np.zeros((self.blocks, self.warps), np.int32)
         self.gone = np.zeros(self.blocks, bool)
@@ -190,25 +194,29 @@ class Mbarriers:
             warp = self.warp[lanes]
             self.reached[home, warp] = np.maximum(self.reached[home, warp], self.releases[self.block[lanes], warp])
 
-    def arrive(self, lanes: np.ndarray, places: np.ndarray, counts: np.ndarray) -> None:
-        """Count each lane as so many arrivals, which release its accesses and its knowledge."""
+    def arrive(self, lanes: np.ndarray, places: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """Count each lane as so many arrivals, which release its accesses and its knowledge; return their phases."""
         found, total = np.unique(places, return_inverse=True)
         if (np.bincount(total, counts) > self.state["pending"][found]).any() and len(lanes) > 1:  # phases in a row
-            for i in range(len(lanes)):
-                self.arrive(lanes[i : i + 1], places[i : i + 1], counts[i : i + 1])
-            return
+            return np.concatenate(
+                [self.arrive(*(of[i : i + 1] for of in (lanes, places, counts))) for i in range(len(lanes))]
+            )
         refuse(
             "barrier",
             counts > self.state["pending"][places],
             lambda lane: f"arrives {counts[lane]} times, more often than the phase has room for",
         )
+        phases = self.state["phase"][places]
         self.reach(lanes, places % self.blocks)
         self.release(lanes)
         self.hand_on([("mbarrier", place) for place in places.tolist()], lanes)
+        whole = lanes[~self.threads.lacking(lanes)]
+        self.whole[self.block[whole], self.warp[whole]] = self.known[whole, self.warp[whole]]
         where, rows = most(places, self.known[lanes])
         self.carried[where] = np.maximum(self.carried[where], rows)
         np.subtract.at(self.state["pending"], places, counts)
         self._end(found)
+        return phases
 
     def expect(self, places: np.ndarray, sizes: np.ndarray) -> None:
         """Let the current phases wait for so many more bytes."""
@@ -224,11 +232,17 @@ class Mbarriers:
         return self.state["phase"][wait.places] % 2 != wait.parity
 
     def passed(self, wait: MbarrierWait) -> np.ndarray:
-        """Return for which lanes the wait is over, and give those the knowledge of the phase's arrivals."""
+        """Return for which lanes the wait is over, and give those the knowledge of the phase's arrivals.
+
+        Where all lanes of a warp have arrived together, and now all go on, the mbarrier is a barrier of the warp too.
+        """
         over = self.over(wait)
         lanes = wait.lanes[over]
         self.hand_on([("mbarrier", place) for place in wait.places[over].tolist()], lanes)
         self.known[lanes] = np.maximum(self.known[lanes], self.handed[wait.places[over]])
+        came = self.whole[self.block[lanes], self.warp[lanes]] <= self.handed[wait.places[over], self.warp[lanes]]
+        together = lanes[came & ~self.threads.lacking(lanes)]
+        self.shared.warp_interval[np.unique(self.shared.warp(self.block[together], self.thread[together]))] += 1
         return over
 
     def meet(self, lanes: np.ndarray, party: np.ndarray) -> None:

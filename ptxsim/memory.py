@@ -322,7 +322,7 @@ class SharedMemory:
         unwritten: str = "none",
     ) -> None:
         """Check loads and leave their stamps; see `load`."""
-        granule, stamp = self.granules(offsets, width), self._stamps(block, thread)
+        granule, stamp = self.granules(offsets, width), self.stamps(block, thread)
         if len(behind) > 1:
             granule = (granule + np.array(behind, np.int64)[:, None, None] // self.granule).reshape(-1, offsets.size)
         wrote = self.wrote[granule]
@@ -380,7 +380,7 @@ class SharedMemory:
         """Store one element per lane and value; the values' dtype gives the width."""
         width = values[0].dtype.itemsize * len(values)
         addresses, offsets, block, thread = self._reached(addresses, block, thread, width)
-        granule, stamp = self.granules(offsets, width), self._stamps(block, thread)
+        granule, stamp = self.granules(offsets, width), self.stamps(block, thread)
         before, lanes = self.wrote[granule], (offsets, addresses, block, thread)
         if lowest(before) < 0:
             self._require_landed(before, addresses, "writes")
@@ -401,7 +401,7 @@ class SharedMemory:
     def depart(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, width: int) -> None:
         """Reserve the `width` bytes at each lane's address for a copy, until it lands."""
         addresses, offsets, block, thread = self._reached(addresses, block, thread, width)
-        granule, stamp = self.granules(offsets, width), self._stamps(block, thread)
+        granule, stamp = self.granules(offsets, width), self.stamps(block, thread)
         self._require_free(granule, stamp, addresses, "copies to")
         mark = -1 - (stamp & SEVERAL)
         self.wrote[granule] = mark
@@ -411,7 +411,7 @@ class SharedMemory:
     def land(self, addresses: np.ndarray, block: np.ndarray, thread: np.ndarray, words: np.ndarray) -> None:
         """Store copied words, an array of uint32 of shape (words, lanes), as if each thread wrote them now."""
         _, offsets, block, thread = self._reached(addresses, block, thread, 4 * len(words))
-        self.wrote[self.granules(offsets, 4 * len(words))] = self._stamps(block, thread)
+        self.wrote[self.granules(offsets, 4 * len(words))] = self.stamps(block, thread)
         self._put(offsets, words)
 
     def claim(self, address: int, size: int, block: int, thread: int, far: bool) -> slice:
@@ -422,7 +422,7 @@ class SharedMemory:
         start = (block * self.pitch + address) // self.granule
         granules = np.arange(start, start + size // self.granule, dtype=np.int64)
         addresses = np.arange(address, address + size, self.granule, np.uint64)
-        stamp = np.repeat(self._stamps(np.array([block], np.int64), np.array([thread], np.int64)), len(granules))
+        stamp = np.repeat(self.stamps(np.array([block], np.int64), np.array([thread], np.int64)), len(granules))
         self._require_free(granules, stamp, addresses, "copies to")
         claimed = slice(start, start + len(granules))
         used = np.maximum(self.wrote[claimed], self.read[claimed]) >> INTERVAL >= self.since[block]
@@ -533,7 +533,7 @@ class SharedMemory:
         """Return the place of each thread's warp in `warp_interval`."""
         return block * WARPS_MAX + thread % OF_WARP // WARP
 
-    def _stamps(self, block: np.ndarray, thread: np.ndarray) -> np.ndarray:
+    def stamps(self, block: np.ndarray, thread: np.ndarray) -> np.ndarray:
         """Return the stamp that each lane leaves on the granules that it accesses."""
         stamp = (self.interval[block] << INTERVAL) | thread
         if self.warpwise and np.count_nonzero(self.warp_interval):

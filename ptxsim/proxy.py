@@ -162,8 +162,11 @@ class AsyncProxy:
 
     def _stored(self, cells: np.ndarray, lanes: np.ndarray, granules: np.ndarray) -> None:
         """Remember which thread stores to each cell, and raise Violation where a read of it is not over."""
-        busy = (self.read[cells] == READING).any(axis=1)
-        refuse("race", busy, "writes what a wgmma still reads that has not been waited for")
+        refuse(
+            "race",
+            (self.read[cells] == READING).any(axis=1),
+            "writes what a wgmma still reads that has not been waited for",
+        )
         self.place[cells] = -1
         self.written[cells] = lanes << FENCES | self.fences[lanes]
         lanes = np.tile(lanes, len(granules) // len(lanes))

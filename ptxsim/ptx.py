@@ -198,9 +198,8 @@ def ends(opcode: str) -> bool:
 REFUSED = {
     r".*%clock.*": "time passes differently here",
     r".*%globaltimer.*": "time passes differently here, by which cuda::barrier and cuda::pipeline wait",
-    r"mbarrier\.arrive\S* [^_].*": (
-        "mbarriers have no tokens here, which cuda::barrier and cuda::pipeline take: use __syncthreads() or a parity"
-    ),
+    r"cp\.async\.mbarrier\..*": "cp.async arrives at no mbarrier here: wait for it with wait_group, and then arrive",
+    r"mbarrier\.(pending_count|arrive\S*noComplete)\..*": "the tokens of mbarriers are numbers of phases here, no more",
     r"(w|wg)?mma\..*": (
         "of tensor cores it knows FP16, BF16, TF32 and INT8, in the shapes and with the sums that its README lists"
     ),
@@ -241,6 +240,8 @@ EVERYONE = (Immediate(0),)
 WAITS = "mbarrier.try_wait."
 CLUSTER_WAITS = "barrier.cluster.wait"
 """Prefixes of opcodes that end a basic block because a thread may have to wait there for others."""
+TESTS = "mbarrier.test_wait."
+"""The prefix of those that ask and do not wait."""
 
 MAP_BYTES = 128
 TENSOR_MAP = f"b8[{MAP_BYTES}]"

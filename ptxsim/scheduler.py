@@ -163,7 +163,7 @@ class Scheduler:
         SimulationFault
             They have done so again and again, and no word has changed.
         """
-        changes = self.batch.spaces.changes
+        changes = self.batch.spaces.changes + self.batch.barriers.changes
         self.vain, self.changes = self.vain + 1 if changes == self.changes else 0, changes
         if self.vain > VAIN:
             raise self._deadlock()

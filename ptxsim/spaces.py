@@ -182,8 +182,9 @@ class AddressSpaces:
     def pass_on(self, addresses: np.ndarray, lanes: Lanes, reads: bool, writes: bool) -> None:
         """Let strong accesses take over and pass on what is known, where the history is kept."""
         if self.history:
-            words = self.threads.spread(addresses, lanes).tolist()
-            self.history.pass_on(words, self.threads.places(lanes), reads, writes)
+            self.history.pass_on(
+                self.threads.spread(addresses, lanes).tolist(), self.threads.places(lanes), reads, writes
+            )
 
     def parts(self, addresses: np.ndarray, lanes: Lanes) -> Iterator[tuple[np.ndarray, bool]]:
         """Yield the places of addresses in other blocks' shared memories with True, and of the rest with False."""

@@ -18,7 +18,6 @@ from .lanes import Lanes
 from .mbarriers import MbarrierWait
 from .ptx import (
     CLUSTER_WAITS,
-    WAITS,
     Immediate,
     Instruction,
     Register,
@@ -29,10 +28,10 @@ from .ptx import (
 from .warps import of_whole_warps
 
 OPERATION = re.compile(
-    r"mbarrier\.(init(?=\.shared(?:::cta)?\.b64)|arrive(?:\.expect_tx)?(?!\.relaxed)|(?:expect|complete)_tx(?!\.release))"
+    r"mbarrier\.((?:init|inval)(?=\.shared(?:::cta)?\.b64)|arrive(?:_drop)?(?:\.expect_tx)?(?!\.relaxed)|(?:expect|complete)_tx(?!\.release))"
     r"(?:\.(?:release|relaxed)\.(?:cta|cluster))?\.shared(?:::cta|(::cluster))?\.b64"
 )
-WAIT = re.compile(re.escape(WAITS) + r"parity(?:\.acquire\.(?:cta|cluster))?\.shared(?:::cta)?\.b64")
+WAIT = re.compile(r"mbarrier\.(?:try|(test))_wait(\.parity)?(?:\.acquire\.(?:cta|cluster))?\.shared(?:::cta)?\.b64")
 MEETING = re.compile(r"barrier\.cluster\.(?:arrive(?:\.release|(\.relaxed))?|wait(?:\.acquire)?)(\.aligned)?")
 FENCES = (
     "fence.proxy.async",
@@ -42,7 +41,15 @@ FENCES = (
 PREFETCH = re.compile(r"prefetch\.(?:tensormap|(?:(?:global|local)\.)?L[12](?:::evict_\w+)?)")
 GRIDS = ("griddepcontrol.launch_dependents", "griddepcontrol.wait")
 REGISTERS = re.compile(r"setmaxnreg\.(inc|dec)\.sync\.aligned\.u32")
-OPERANDS = {"init": (2,), "arrive": (2, 3), "arrive.expect_tx": (3,), "expect_tx": (2,), "complete_tx": (2,)}
+OPERANDS = {
+    "init": (2,),
+    "inval": (1,),
+    "arrive": (2, 3),
+    "arrive_drop": (2, 3),
+    "arrive.expect_tx": (3,),
+    "expect_tx": (2,),
+    "complete_tx": (2,),
+}
 """The number of operands of each operation."""
 
 
@@ -68,8 +75,14 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
         return of_whole_warps(lambda batch, lanes: None, "setmaxnreg")
     if (PREFETCH.fullmatch(opcode) and len(operands) == 1) or (opcode in GRIDS and not operands):
         return None
-    if WAIT.fullmatch(opcode) and len(operands) == 3 and isinstance(operands[0], Register) and not instruction.guard:
-        return _wait(instruction, reader, address)
+    match = WAIT.fullmatch(opcode)
+    if (
+        match
+        and len(operands) in (3, 3 if match[1] else 4)
+        and isinstance(operands[0], Register)
+        and (match[1] or not instruction.guard)
+    ):
+        return _wait(instruction, reader, address, tests=bool(match[1]), by_parity=bool(match[2]))
     match = MEETING.fullmatch(opcode)
     if match and not operands and not instruction.guard:
         return _meeting(instruction, relaxed=bool(match[1]), aligned=bool(match[2]))
@@ -111,14 +124,13 @@ def _meeting(instruction: Instruction, relaxed: bool, aligned: bool) -> Step:
 
 
 def _operation(instruction: Instruction, reader: Callable, address: Callable, name: str, far: bool) -> Step:
-    """Decode ``init [at], arrivals``, ``arrive _, [at], times`` and the like; nothing reads a token in place of _."""
+    """Decode ``init [at], arrivals``, ``arrive token, [at], times`` and the like; a token is the number of a phase."""
     operands = instruction.operands
     if name.startswith("arrive"):
-        reject(instruction, operands[0] != Symbol("_") and (far or not isinstance(operands[0], Register)))
-        operands = operands[1:]
-    locate = address(operands[0], instruction)
+        token, *operands = operands
+        reject(instruction, token != Symbol("_") and (far or not isinstance(token, Register)))
+    locate, line = address(operands[0], instruction), instruction.line
     read = reader(operands[1] if len(operands) > 1 else Immediate(1), "u32", instruction)
-    line = instruction.line
 
     def execute(batch: Batch, lanes: Lanes) -> None:
         who = batch.threads.places(lanes)
@@ -132,17 +144,27 @@ def _operation(instruction: Instruction, reader: Callable, address: Callable, na
             batch.barriers.expect(places, number)
         if name == "complete_tx":
             batch.barriers.receive(places, number)
+        if name == "inval":
+            batch.barriers.state[places] = 0
+        if name == "arrive_drop":
+            np.subtract.at(batch.barriers.state["count"], places, number)
         if name.startswith("arrive"):
-            batch.barriers.arrive(who, places, number if name == "arrive" else np.ones_like(number))
+            phases = batch.barriers.arrive(who, places, np.ones_like(number) if name.endswith("tx") else number)
+            if token != Symbol("_"):
+                batch.registers.write(token.name, phases, lanes)
             batch.tracer.event(line, "arrive", lanes, where)
 
     return execute
 
 
-def _wait(instruction: Instruction, reader: Callable, address: Callable) -> Step:
-    """Decode ``try_wait.parity done, [at], parity``; here it always waits until the phase is over."""
-    target, where, parity = instruction.operands
-    locate, read, line = address(where, instruction), reader(parity, "u32", instruction), instruction.line
+def _wait(instruction: Instruction, reader: Callable, address: Callable, tests: bool, by_parity: bool) -> Step:
+    """Decode ``try_wait.parity done, [at], parity``, which here always waits until the phase is over, or ``test_wait``.
+
+    Without ``.parity`` they take a token. A time limit behind it says nothing here, where time doesn't pass.
+    """
+    target, where, phase, *_ = instruction.operands
+    locate, line = address(where, instruction), instruction.line
+    read = reader(phase, "u32" if by_parity else "b64", instruction)
 
     def execute(batch: Batch, lanes: Lanes) -> None:
         who = batch.threads.places(lanes)
@@ -150,5 +172,9 @@ def _wait(instruction: Instruction, reader: Callable, address: Callable) -> Step
         places = batch.barriers.find(who, addresses)
         batch.tracer.event(line, "ask", lanes, addresses)
         batch.wait = MbarrierWait(target.name, who, places, parities.astype(np.int64) & 1, addresses, line)
+        if tests:
+            if batch.proxy:
+                batch.proxy.land(places)
+            batch.registers.write(target.name, batch.barriers.passed(batch.wait), lanes)
 
     return execute

@@ -38,8 +38,6 @@ class Convergence:
 
     def __init__(self, threads: Threads) -> None:
         self.threads = threads
-        self.warp = (threads.slot // WARP).astype(np.intp)
-        self.sizes = np.bincount(self.warp)
         self.why = np.full(threads.size, TOGETHER, np.int64)
         self.reasons: list[str] = []
 
@@ -50,7 +48,7 @@ class Convergence:
 
     def alone(self, lanes: np.ndarray, does: str) -> None:
         """Note which of the lanes do something without all of their warps; `does` says what, for messages."""
-        lacking = lanes[self._lacking(lanes)]
+        lacking = lanes[self.threads.lacking(lanes)]
         if len(lacking):
             if does not in self.reasons:
                 self.reasons.append(does)
@@ -58,8 +56,11 @@ class Convergence:
 
     def require_all(self, lanes: np.ndarray, what: str) -> None:
         """Raise Violation unless the lanes come with all the threads that their warps have, and converged."""
-        detail = f"comes to {what} without all of its warp, though that is to come as one"
-        refuse("divergence", self._lacking(lanes), detail)
+        refuse(
+            "divergence",
+            self.threads.lacking(lanes),
+            f"comes to {what} without all of its warp, though that is to come as one",
+        )
         self.require(lanes, what)
 
     def require(self, lanes: Lanes, what: str) -> None:
@@ -75,11 +76,6 @@ class Convergence:
                 f"though a warp is to come to {what} as one"
             ),
         )
-
-    def _lacking(self, lanes: np.ndarray) -> np.ndarray:
-        """Return for each of the lanes whether another one of its warp is missing."""
-        warp = self.warp[lanes]
-        return (np.bincount(warp, minlength=len(self.sizes)) != self.sizes)[warp]
 
 
 def of_whole_warps(act: Step, name: str) -> Step:

@@ -37,7 +37,8 @@ def run(
     unwritten : collection of str
         Those of A, B and C that hold nothing: reading them before the kernel has written them is a fault.
     races : bool
-        Whether to look for races in global memory too, which takes two to six times as long.
+        Whether to look for races in global memory too, which takes two to six times as long. Where threads meet at
+        mbarriers, and no copy engine does, that is done in any case: it is what knows which accesses mbarriers order.
     budget : int
         Instructions that a thread may execute.
 
@@ -58,7 +59,14 @@ def run(
     try:
         program = parse(binary.ptx, binary.entry, launch.instance.dynamic_shared_bytes)
         machine = Machine(
-            program, launch.kernel.name, launch.block, arguments, fresh=fresh, trace=trace, budget=budget, careful=races
+            program,
+            launch.kernel.name,
+            launch.block,
+            arguments,
+            fresh=fresh,
+            trace=trace,
+            budget=budget,
+            careful=races or ("mbarrier." in binary.ptx and "cp.async.bulk" not in binary.ptx),  # or all seem races
         )
         machine.run(launch.grid, blocks, progress)
     except UnsupportedInstruction as error:

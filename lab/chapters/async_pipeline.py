@@ -86,8 +86,7 @@ def times() -> Table:
     assert spilling == [PLACES["10, padded, fetch at k = 1"][1]]
     rows = [(name, *(f"{ms:.3f}" for ms in each)) for name, each in zip(PLACES, taken, strict=True)]
     heads = ("ms", "128 × 256 × 8, one block on an SM", "128 × 128 × 16, two blocks")
-    note = "In the small tile, the padded 10 spills."
-    return Table(heads, rows, f"M = N = K = {profiles.SIZE}, {card().name}", note)
+    return Table(heads, rows, f"M = N = K = {profiles.SIZE}, {card().name}", "In the small tile, the padded 10 spills.")
 
 
 def _ahead() -> dict[str, list[Point]]:

@@ -108,8 +108,7 @@ def steps() -> Table:
         )
         gained = f"{theirs[step.label] / theirs[before.label] - 1:+.0%}" if at else None
         rows.append((f"{at} {NAMES[at]}{changes}", blocks(step), *ours, gained))
-    columns = ("step", "blocks on an SM", "TFLOP/s, 3168 rows", "4096 rows", "lpha-z's gain")
-    return Table(columns, rows, load(H200).made)
+    return Table(("step", "blocks on an SM", "TFLOP/s, 3168 rows", "4096 rows", "lpha-z's gain"), rows, load(H200).made)
 
 
 def figures() -> dict[str, str]:

@@ -90,8 +90,7 @@ def table(kernels: Iterable[Kernel | str]) -> Table:
         roofs, speed = allowed(kernel), tflops(kernel)
         of = f"{float(shown(speed)) / float(shown(min(roofs.values()))):.0%}"  # as a reader finds it
         rows.append((kernel.name, *roofs.values(), f"{shown(speed)} ({of})"))
-    title = f"TFLOP/s at M = N = K = {SIZE}, {card().name}"
-    return Table(("kernel", *LEVELS, "measured (of the lowest)"), rows, title)
+    return Table(("kernel", *LEVELS, "measured (of the lowest)"), rows, f"TFLOP/s at M = N = K = {SIZE}, {card().name}")
 
 
 def steps(kernels: Iterable[Kernel | str]) -> Table:

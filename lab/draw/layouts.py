@@ -83,8 +83,7 @@ def fragment(run: Run, array: str = "A", kind: str = "load", warp: int = 0) -> F
         cells.fill(row, column, str(lane), lane_colour(lane), together)
     cells.beside(4, "row {}".format)
     cells.above(8, "column {}".format)
-    quarters = [cells.box(row, column, 8, 8) for column in (0, 8) for row in (0, 8)]
-    cells.sheet.boxes(quarters, edgecolor=INK, linewidth=2)
+    cells.sheet.boxes([cells.box(row, column, 8, 8) for column in (0, 8) for row in (0, 8)], edgecolor=INK, linewidth=2)
     return cells.sheet.finish(
         f"{run.kernel.name}, warp {warp}: which lane has which elements of a 16 × 16 matrix of "
         f"{array}. Lane 0 has {_listed(lanes, 0, together)}, lane 1 {_listed(lanes, 1, together)}."

@@ -138,8 +138,7 @@ def launch(items: Sequence[Item]) -> None:
     marker = gpu.load(SPIN.instance)
     for what, (M, N, K) in items:
         A, B = (cupy.asarray(_numbers(*shape)) for shape in ((M, K), (K, N)))
-        problem = operands.check(A, B, None, 1.0, 0.0)
-        queue = what.launcher(problem)
+        queue = what.launcher(operands.check(A, B, None, 1.0, 0.0))
         marker((1,), (1,), (np.int64(1),))
         queue()
         cupy.cuda.get_current_stream().synchronize()

@@ -138,8 +138,7 @@ def plan() -> Plan:
     items += [
         (rung, LOOP, n) for rung in rungs for n, probe in PROBES.items() if sums[rung] <= probe.parameters["CHAINS"]
     ]
-    settings = {"steps": STEPS, "probe": PROBES[1].digest}
-    return Plan("banks", Recording[Cycles], items, measure, settings, takes=0.5)
+    return Plan("banks", Recording[Cycles], items, measure, {"steps": STEPS, "probe": PROBES[1].digest}, takes=0.5)
 
 
 def measure(missing: Sequence[Item]) -> Iterator[Cycles]:

@@ -75,8 +75,11 @@ def same_bytes(kernel: Kernel | str) -> str:
 
 def plan() -> Plan:
     """Return the plan of the recording."""
-    kernels = (*CATALOGUE, variants.STEP_IN_FP64, *variants.IN_BF16)
-    items = [(kernel, case) for kernel in kernels for case in range(len(CASES))]
+    items = [
+        (kernel, case)
+        for kernel in (*CATALOGUE, variants.STEP_IN_FP64, *variants.IN_BF16)
+        for case in range(len(CASES))
+    ]
     return Plan("checksums", Recording[Checksum], items, measure, {"cases": list(map(str, CASES))})
 
 

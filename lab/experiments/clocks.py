@@ -20,9 +20,9 @@ from sgemm_tutorial.timing import Queue
 from ..measure.driver import Item, Plan
 from ..measure.sensors import Sensors
 from ..records import files
-from ..records.files import Recording, Sized
+from ..records.files import Recording
 from ..records.sizes import sizes_of
-from .sustained import middle, problems
+from .sustained import Fed, middle, problems
 
 READ = (
     'asm volatile("mov.u32 %0, %%clock;" : "=r"({0}Cycles)); '
@@ -40,22 +40,16 @@ SECONDS, TOGETHER = 1.6, 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clocks(Sized):
+class Clocks(Fed):
     """The clocks in the second half of a lasting run of a kernel.
 
     Attributes
     ----------
-    inputs : str
-        One of `sustained.INPUTS`.
     own_mhz, nvml_mhz, watts : int
         Medians of cycles per µs in a launch, of NVML's clock of the multiprocessors, and of the card's power; of the
         last two None where NVML does not tell.
     """
 
-    M: int = 4096
-    N: int = 4096
-    K: int = 4096
-    inputs: str = "normal"
     own_mhz: int
     nvml_mhz: int | None
     watts: int | None

@@ -104,8 +104,7 @@ def variants_plan() -> Plan:
     tiled = [kernel for kernel in variants.VARIANTS if "TM" in kernel.parameters]
     on_hopper = [kernel for kernel in variants.TENSOR if kernel.exact]
     kernels = dict.fromkeys((*tiled, *on_hopper, *variants.RESIDENT, *variants.HOPPER_STEPS))
-    items = [(kernel, (SIZE,) * 3) for kernel in kernels]
-    return nsight.plan("variant_profiles", items, METRICS)
+    return nsight.plan("variant_profiles", [(kernel, (SIZE,) * 3) for kernel in kernels], METRICS)
 
 
 def measured(kernel: Kernel) -> dict[str, int | float]:

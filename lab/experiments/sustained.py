@@ -35,13 +35,21 @@ from ..variants import HOPPER_STEPS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sustained(Sized):
+class Fed(Sized):
+    """A measurement on inputs of one kind, of `INPUTS`."""
+
+    M: int = 4096
+    N: int = 4096
+    K: int = 4096
+    inputs: str = "normal"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sustained(Fed):
     """One kernel, or a routine of cuBLAS, as one protocol measures it on inputs of one kind.
 
     Attributes
     ----------
-    inputs : str
-        One of `INPUTS`.
     protocol : str
         ``"burst"``, ``"in turns"`` or ``"lasting"``: see the functions of these names.
     ms : float
@@ -58,10 +66,6 @@ class Sustained(Sized):
         cuBLAS's samples, in turns.
     """
 
-    M: int = 4096
-    N: int = 4096
-    K: int = 4096
-    inputs: str = "normal"
     protocol: str = "lasting"
     ms: Ms
     sm_mhz: int | None
@@ -138,8 +142,11 @@ def plan() -> Plan:
         protocols = PROTOCOLS if inputs in ("normal", "zeros") else ("lasting",) if size == full else ()
         items += [(kernel, size, inputs, how) for how in protocols if how != "in turns" or isinstance(kernel, Kernel)]
     items.append((find("any_shape"), large, "normal", "lasting"))
-    both = find("any_shape"), cublas.gemm_ex
-    items += [(kernel, size, "normal", "lasting") for size in sizes_of((2048, 3072)) for kernel in both]
+    items += [
+        (kernel, size, "normal", "lasting")
+        for size in sizes_of((2048, 3072))
+        for kernel in (find("any_shape"), cublas.gemm_ex)
+    ]
     settings = {"lasting_s": SECONDS, "bursts": BURSTS, "chunks": CHUNKS, "rest": REST, **SAMPLING}
     return Plan("sustained", Recording[Sustained], items, measure, settings, takes=2.3, made_on=made_on)
 

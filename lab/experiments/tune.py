@@ -40,24 +40,19 @@ from ..records.files import Recording, Sized
 from ..records.provenance import provenance, same
 from ..records.shapes import RANDOM
 from ..records.sizes import Size, times_of
-from ..records.timings import Ms, Point, Process, Record, Samples
+from ..records.timings import Ms, Point, Process, Record, Samples, Spread
 
 
 @dataclass(frozen=True)
-class Timed:
-    """One way to do a product, timed in turn with others and with cuBLAS.
+class Timed(Spread):
+    """One way to do a product, timed in turn with others and with cuBLAS: the device time of one launch.
 
     Attributes
     ----------
     way : Way
-    ms, ms_p10, ms_p90 : float
-        Median, 10th and 90th percentile of the device time of one launch.
     """
 
     way: Way
-    ms: Ms
-    ms_p10: Ms
-    ms_p90: Ms
 
 
 @dataclass(frozen=True)

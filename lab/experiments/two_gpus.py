@@ -22,13 +22,13 @@ from ..measure.driver import Item, Plan
 from ..records import files
 from ..records.files import Measured, Recording, Sized
 from ..records.sizes import sizes_of
-from ..records.timings import Ms
+from ..records.timings import Spread
 from .ceilings import READS, THREADS
 
 
 @dataclass(frozen=True)
-class Divided(Sized):
-    """One kernel, or a routine of cuBLAS, at one size, on some GPUs in one way.
+class Divided(Sized, Spread):
+    """One kernel, or a routine of cuBLAS, at one size, on some GPUs in one way: the time until all had finished.
 
     Attributes
     ----------
@@ -37,16 +37,11 @@ class Divided(Sized):
         One of `several.WAYS`; on one GPU all are the same.
     alone : bool
         Whether only the panels were transferred, and nothing was multiplied.
-    ms, ms_p10, ms_p90 : float
-        Median, 10th and 90th percentile of the time until all GPUs had finished.
     """
 
     gpus: int
     way: str
     alone: bool
-    ms: Ms
-    ms_p10: Ms
-    ms_p90: Ms
 
     PROBLEM = ("size", "gpus", "way", "alone")
 
@@ -57,8 +52,8 @@ class Divided(Sized):
 
 
 @dataclass(frozen=True)
-class Reach(Measured):
-    """The time to read an array again and again, in a GPU's own memory or in another GPU's.
+class Reach(Measured, Spread):
+    """The device time of a launch that reads an array again and again, in a GPU's own memory or in another GPU's.
 
     Attributes
     ----------
@@ -68,16 +63,11 @@ class Reach(Measured):
         Whether it lies in another GPU's memory.
     reads : int
         How often one launch reads it.
-    ms, ms_p10, ms_p90 : float
-        Median, 10th and 90th percentile of the device time of one launch.
     """
 
     bytes: int
     far: bool
     reads: int
-    ms: Ms
-    ms_p10: Ms
-    ms_p90: Ms
 
     PROBLEM = ("bytes", "far")
 

@@ -130,8 +130,7 @@ def profiled(python: list[str], metrics: dict[str, str], *options: str) -> list[
     if not shutil.which("ncu"):
         raise DeviceError("ncu, Nsight Compute's command line, is not on the PATH")
     how = ("--csv", "--page", "raw", "--clock-control", "none", "--metrics", ",".join(metrics.values()))
-    command = ["ncu", *how, *options, sys.executable, *python]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(["ncu", *how, *options, sys.executable, *python], capture_output=True, text=True, check=False)
     start = done.stdout.find('"ID"')
     if done.returncode or start < 0:
         raise DeviceError(f"ncu failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")

@@ -219,5 +219,5 @@ def able(taking_part: Field, architecture: str) -> Table:
             (*setting, kernel.threads, used.registers, used.shared_bytes, fit.blocks_per_sm, f"{fit.fraction:.0%}")
         )
     columns = (*taking_part.names, "threads", "registers", "shared bytes", "blocks per SM", "occupancy")
-    note = "Registers are per thread, shared bytes per block. What could be run computed a difficult problem right."
+    note = "Registers are per thread, shared bytes per block. Those that could run were right on a difficult product."
     return Table(columns, rows, f"What would be timed, compiled for {architecture}", note)

@@ -70,9 +70,24 @@ class Process:
     searched: Samples | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """A time that was taken again and again.
+
+    Attributes
+    ----------
+    ms, ms_p10, ms_p90 : float
+        Median, 10th and 90th percentile.
+    """
+
+    ms: Ms
+    ms_p10: Ms
+    ms_p90: Ms
+
+
 @dataclass(frozen=True)
-class Searched:
-    """The quickest of the algorithms that cuBLASLt offers for a product.
+class Searched(Spread):
+    """The quickest of the algorithms that cuBLASLt offers for a product: the device time of one launch.
 
     Attributes
     ----------
@@ -80,15 +95,10 @@ class Searched:
         Its description, `cublaslt.Candidate.text`.
     tried : int
         The number of algorithms.
-    ms, ms_p10, ms_p90 : float
-        Median, 10th and 90th percentile of the device time of one launch.
     """
 
     algorithm: str
     tried: int
-    ms: Ms
-    ms_p10: Ms
-    ms_p90: Ms
 
 
 @dataclass(frozen=True)

@@ -474,7 +474,6 @@ SHALLOW_PACES = {
     (64, 32, 32, 16, 16): (0.809, 0.682, 0.277, 0.0337),
     (64, 64, 16, 16, 32): (1.114, 0.475, 0.255, 0.0269),
     (64, 128, 16, 32, 32): (1.394, 0.543, 0.367, 0.0233),
-    (128, 32, 64, 32, 16): (0.975, 0.985, 0.815, 0.0446),
 }
 """BM, BN, BK, WM and WN of `SHALLOW` to choose among, and µs: of a launch, of the wait for a step's tiles, and, for
 each block that an SM gets, of a step and of a write by each thread."""

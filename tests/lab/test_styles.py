@@ -487,6 +487,118 @@ def test_sums_in_fp16_on_tensor_cores(write, capsys):
     assert [of.roundoff for of in types] == [2.0**-23, 2.0**-13, 2.0**-23, 2.0**-13, 2.0**-23]
 
 
+SHORT = IN_HALF.replace(
+    "__half2float(A[row * K + k]) * __half2float(B[k * N + col])",
+    "__half2float(__hmul(A[row * K + k], B[k * N + col]))",
+)
+BY_16 = "grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)"
+SHORTLY = {
+    "by its name": SHORT,
+    "by the sign": SHORT.replace("__hmul(A[row * K + k], B[k * N + col])", "A[row * K + k] * B[k * N + col]"),
+    "of variables": SHORT.replace("float sum = 0;", "float sum = 0;\n    __half a, b;").replace(
+        "sum += __half2float(__hmul(A[row * K + k], B[k * N + col]))",
+        "a = A[row * K + k], b = B[k * N + col], sum += float(a * b)",
+    ),
+    "C too": SHORT.replace("float* C", "__half* C").replace("= sum;", "= __float2half(sum);"),
+    "bfloat16": SHORT.replace("__half2float", "__bfloat162float")
+    .replace("__half", "__nv_bfloat16")
+    .replace("fp16", "bf16"),
+    "of a template": SHORT.replace("__global__", "template <typename T = __half>\n__global__")
+    .replace("const __half*", "const T*")
+    .replace("__half2float(__hmul(A[row * K + k], B[k * N + col]))", "float(A[row * K + k] * B[k * N + col])"),
+}
+
+
+@pytest.mark.parametrize("style", SHORTLY)
+def test_products_in_16_bits_have_a_bound_of_their_own(write, style, capsys):
+    """They pass, and not with room to spare; what is a few times their rounding off, or lacks a term, does not."""
+    text, of = SHORTLY[style], {"T": "half"} if style == "of a template" else {}
+    off = text.replace("sum;", "sum * 0.9f;").replace("(sum)", "(sum * 0.9f)")
+    texts = (text, off, text.replace("k < K;", "k < K - 1;"))
+    kernels = [guessed(write(one, f"{number}.cu"), BY_16, **of)[0] for number, one in enumerate(texts)]
+    sizes = ((1, 1, 1), (17, 18, 19), (5, 3, 500))
+    worst = [[lab.check(of, *size, on_gpu=False).worst_ratio for size in sizes] for of in kernels]
+    assert all(0.03 < ratio <= 1 for ratio in worst[0]) and min(worst[1] + worst[2]) > 2, worst
+    assert (
+        main(
+            ["check", str(write(text)), "--launch", BY_16, "--sizes", "17", *(f"--set={k}={v}" for k, v in of.items())]
+        )
+        == 0
+    )
+    assert "rounds each product to 16 bits before it is added" in capsys.readouterr().out
+
+
+def test_factors_that_are_widened_first_keep_the_narrow_bound(write):
+    """A cast of one is enough, as is a macro's name that looks like a product."""
+    plain = IN_HALF
+    factors = "__half2float(A[row * K + k]) * __half2float(B[k * N + col])"
+    by_cast = plain.replace(factors, "(float)A[row * K + k] * (float)B[k * N + col]")
+    by_name = plain.replace(factors, "float(A[row * K + k]) * float(B[k * N + col])")
+    for text in (plain, by_cast, by_name):
+        kernel = guessed(write(text), BY_16)[0]
+        assert kernel.types.roundoff == 2.0**-23 and lab.check(kernel, 17, 18, 19, on_gpu=False).passed
+
+
+def test_sums_in_half_that_are_stored_as_floats(write):
+    """Their bound is that of the sums, whatever the type of C."""
+    text = IN_HALF.replace("float sum", "__half sum")
+    text = text.replace(
+        "sum += __half2float(A[row * K + k]) * __half2float(B[k * N + col])",
+        "sum = __hfma(A[row * K + k], B[k * N + col], sum)",
+    )
+    kernel = guessed(write(text), BY_16)[0]
+    assert kernel.types.roundoff == 2.0**-11 and kernel.types.result == np.float32
+    assert lab.check(kernel, 17, 18, 300, on_gpu=False).passed
+    assert not lab.check(guessed(write(text.replace("k < K;", "k < K - 1;")), BY_16)[0], 17, 18, 9, on_gpu=False).passed
+
+
+STRIDED = """\
+__global__ void product(const float* A, const float* B, float* C, int M, int N, int K)
+{
+    for (int at = blockIdx.x * blockDim.x + threadIdx.x; at < M * N; at += gridDim.x * blockDim.x) {
+        float sum = 0;
+        for (int k = 0; k < K; ++k) sum += A[at / N * K + k] * B[k * N + at % N];
+        C[at] = sum;
+    }
+}
+"""
+BY_ROWS = STRIDED.replace(
+    "int at = blockIdx.x * blockDim.x + threadIdx.x; at < M * N; at += gridDim.x * blockDim.x) {",
+    "int row = blockIdx.y * blockDim.y + threadIdx.y; row < M; row += gridDim.y * blockDim.y)\n"
+    "    for (int x = blockIdx.x * blockDim.x + threadIdx.x, at; x < N; x += gridDim.x * blockDim.x) {\n"
+    "        at = row * N + x;",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "launch"),
+    [
+        (STRIDED, "grid = cdiv(M * N, 256), block = 256"),
+        (
+            STRIDED.replace("__global__ void", "__global__ void __launch_bounds__(128)"),
+            "grid = cdiv(M * N, 128), block = 128",
+        ),
+        (
+            STRIDED.replace("    for", "    int step = blockDim.x * gridDim.x;\n    for", 1).replace(
+                "gridDim.x * blockDim.x)", "step)"
+            ),
+            "grid = cdiv(M * N, 256), block = 256",
+        ),
+        (BY_ROWS, BY_16),
+    ],
+    ids=["one dimension", "of a bound", "a variable for the step", "two dimensions"],
+)
+def test_a_loop_by_the_size_of_the_grid_gets_a_thread_for_each_element(write, text, launch):
+    """Any grid is right, the smallest too; what is taken is said, and that another would do."""
+    kernel, guess, told = guessed(write(text))
+    assert guess.startswith(f"// launch: {launch}, ") and len(told) == 1 and "any grid should do" in told[0]
+    assert lab.check(kernel, 33, 17, 9, on_gpu=False).passed
+    plain = guessed(
+        write(text.replace("at += gridDim.x * blockDim.x", "at += 1 << 20").replace("at += step", "at += 1 << 20"))
+    )
+    assert text == BY_ROWS or not plain[2]
+
+
 @pytest.mark.parametrize("style", STYLES)
 def test_what_a_launch_says_can_be_written_into_the_file(write, style):
     """The guess, as a comment before the kernel, is what gets the kernel launched the same way without guessing."""
@@ -743,7 +855,6 @@ def test_a_template_argument_that_only_callers_know(write):
     ("old", "new", "case", "said"),
     [
         ("alpha * sum", "1.0005f * alpha * sum", {"alpha": -1.5, "beta": 0.75}, r"is [-.\d]+ and should be [-.\d]+"),
-        ("alpha * sum", "fminf(3e38f, alpha * sum)", {"special": True}, r"is 3e\+38 and should be (nan|inf)"),
         ("float sum = 0", "if (K == 0) return;\n    float sum = 0", {"K": 0, "beta": 2.0}, "is .+ and should be .+"),
         ("if (row >= M", "if (col == 2 || row >= M", {}, r"was never written and should be [-.\d]+"),
     ],
@@ -885,6 +996,144 @@ def test_tiles_that_the_kernel_names_itself(write):
 def test_arguments_that_are_not_those_of_a_product(write, text, message):
     with pytest.raises(ArgumentError, match=re.escape(message)):
         guessed(write(f"__global__ void k({text}) {{ }}"))
+
+
+SKIPS = BLAS_LIKE.replace("++k) sum +=", "++k) if (A[row * K + k] != 0) sum +=")
+
+
+@pytest.mark.parametrize(
+    ("change", "came", "right", "factors"),
+    [
+        (
+            BLAS_LIKE.replace("alpha * sum", "fminf(3e38f, alpha * sum)"),
+            r"3e\+38",
+            "(?:nan|inf)",
+            r"is \S+ and B\[.*\] is \S+",
+        ),
+        (SKIPS, r"-?[\d.]+", "nan", r"is -?0 and B\[\d+, \d+\] is -?(nan|inf)"),
+        (
+            BLAS_LIKE.replace("A[row * K + k]", "fminf(A[row * K + k], 9)"),
+            r"-?[\d.]+",
+            "-?inf",
+            r"is inf and B\[.*\] is -?[\d.]+",
+        ),
+        (BLAS_LIKE.replace("+= A[row * K + k]", "+= 2 * A[row * K + k]"), r"\S+", r"[-+.\de]+", ""),
+    ],
+    ids=["the sum is cut off", "zeros are skipped", "infinity is cut off", "all is wrong"],
+)
+def test_special_values_are_named_where_a_result_has_one_of_them_for_its_right_value(
+    write, change, came, right, factors
+):
+    """The first product that makes it so, of A's row and B's column."""
+    assert change != BLAS_LIKE
+    result = lab.check(kernel_from(write(change)), 15, 15, 9, special=True, on_gpu=False)
+    said = result.example
+    why = rf": A\[(\d+), (\d+)\] {factors}" if factors else ""
+    found = re.fullmatch(rf"C\[(\d+), (\d+)\] is {came} and should be {right}{why}\.", said)
+    assert found, said
+    assert not factors or (found[1] == found[3] and f"B[{found[4]}, {found[2]}]" in said)
+    assert result.table().note.splitlines()[-1] == said
+
+
+BY_MMA = """\
+#include <cuda_fp16.h>
+__global__ void product(const half* A, const half* B, float* C, int M, int N, int K)
+{
+    __shared__ __align__(16) half a[16][16], b[16][8];
+    int lane = threadIdx.x, row = blockIdx.y * 16, col = blockIdx.x * 8;
+    float d[4] = {};
+    for (int k = 0; k < K; k += 16) {
+        for (int i = lane; i < 256; i += 32)
+            a[i / 16][i % 16] = row + i / 16 < M && k + i % 16 < K ? A[(row + i / 16) * K + k + i % 16] : half(0);
+        for (int i = lane; i < 128; i += 32)
+            b[i / 8][i % 8] = k + i / 8 < K && col + i % 8 < N ? B[(k + i / 8) * N + col + i % 8] : half(0);
+        __syncwarp();
+        unsigned f[4], g[2], left = __cvta_generic_to_shared(&a[lane % 16][lane / 16 * 8]);
+        unsigned right = __cvta_generic_to_shared(b[lane % 16]);
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(f[0]), "=r"(f[1]), "=r"(f[2]), "=r"(f[3]) : "r"(left));
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+                     : "=r"(g[0]), "=r"(g[1]) : "r"(right));
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                     "{%0, %1, %2, %3};" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                     : "r"(f[0]), "r"(f[1]), "r"(f[2]), "r"(f[3]), "r"(g[0]), "r"(g[1]));
+        __syncwarp();
+    }
+    for (int i = 0; i < 4; ++i) {
+        int r = row + lane / 4 + i / 2 * 8, c = col + lane % 4 * 2 + i % 2;
+        if (r < M && c < N) C[r * N + c] = d[i];
+    }
+}
+"""
+MEET = "for (__mbarrier_token_t token = __mbarrier_arrive(&bar); !__mbarrier_test_wait(&bar, token);) {}"
+BY_BARRIERS = TILED.replace("__syncthreads();", MEET).replace(
+    "#define", "#include <cuda_awbarrier_primitives.h>\n#define"
+)
+BY_BARRIERS = BY_BARRIERS.replace(
+    "    float sum",
+    "    __shared__ __mbarrier_t bar;\n    if (x + y == 0) __mbarrier_init(&bar, TILE * TILE);\n"
+    "    __syncthreads();\n    float sum",
+)
+
+
+def test_a_warps_tile_whose_sides_only_the_indices_of_blocks_tell(write):
+    kernel, guess, _ = guessed(write(BY_MMA))
+    assert guess.startswith("// launch: grid = (cdiv(N, 8), cdiv(M, 16)), block = 32, ")
+    assert lab.check(kernel, 33, 17, 40, on_gpu=False).passed
+
+
+def test_indices_that_a_variable_holds(write):
+    """One of CUDA C++'s own, and those of cooperative groups."""
+    held = PLAIN.replace("blockIdx.", "g.").replace("threadIdx.", "t.")
+    groups = "cooperative_groups::thread_block block = cooperative_groups::this_thread_block();"
+    for text in (
+        held.replace("    int row", "    const uint3 t = threadIdx, g = blockIdx;\n    int row"),
+        "#include <cooperative_groups.h>\n"
+        + held.replace(
+            "    int row", f"    {groups}\n    dim3 t = block.thread_index(), g = block.group_index();\n    int row"
+        ),
+    ):
+        kernel, guess, _ = guessed(write(text))
+        assert f"{BY_16}, " in guess and lab.check(kernel, 33, 17, 9, on_gpu=False).passed
+
+
+def test_a_product_whose_threads_meet_at_an_mbarrier(write):
+    """The mbarrier orders their accesses; without one of the waits they race."""
+    early = BY_BARRIERS.replace("!__mbarrier_test_wait(&bar, token);", "false;", 1)
+    right, racing = (lab.check(guessed(write(text))[0], 20, 30, 40, on_gpu=False) for text in (BY_BARRIERS, early))
+    assert right.passed and racing.fault.startswith("race")
+
+
+def test_sizes_that_only_the_host_calls_by_usual_names(write):
+    """Also the bytes of a template's element in the size of shared memory."""
+    text = """
+template <typename T, int TS>
+__global__ void product(const T* left, const T* right, T* out, size_t high, size_t wide, size_t deep)
+{
+    extern __shared__ char raw[];
+    T *a = (T*)raw, *b = a + TS * TS;
+    size_t row = blockIdx.x * TS + threadIdx.x / TS, col = blockIdx.y * TS + threadIdx.x % TS;
+    T sum = 0;
+    for (size_t k = 0; k < deep; k += TS) {
+        a[threadIdx.x] = row < high && k + threadIdx.x % TS < deep ? left[row * deep + k + threadIdx.x % TS] : T(0);
+        b[threadIdx.x] = col < wide && k + threadIdx.x / TS < deep ? right[(k + threadIdx.x / TS) * wide + col] : T(0);
+        __syncthreads();
+        for (int i = 0; i < TS; ++i) sum += a[threadIdx.x / TS * TS + i] * b[i * TS + threadIdx.x % TS];
+        __syncthreads();
+    }
+    if (row < high && col < wide) out[row * wide + col] = sum;
+}
+template <typename T> void run(const T* a, const T* b, T* c, size_t M, size_t N, size_t K)
+{
+    constexpr int TS = 16;
+    product<T, TS><<<dim3((M + TS - 1) / TS, (N + TS - 1) / TS), TS * TS, 2 * TS * TS * sizeof(T)>>>(a, b, c, M, N, K);
+}
+"""
+    kernel, _, told = guessed(write(text))
+    assert "arguments = A B C M N K, shared = 2 * TS * TS * sizeof(T)" in told[0]
+    assert lab.check(kernel, 33, 17, 40, on_gpu=False).passed
+    with pytest.raises(ArgumentError, match="size_t high, whose meaning is not plain"):
+        guessed(write(text.replace("c, M, N, K)", "c, x, y, z)")))
 
 
 def test_indices_of_32_bits(write, capsys):

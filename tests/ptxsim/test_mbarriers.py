@@ -1,8 +1,11 @@
 """mbarriers on the simulator: producers and consumers that hand work to each other, and every way to get stuck."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+import ptxsim
 from ptxsim import SimulationFault, UnsupportedInstruction
 
 from .cuda import line_of, probe, run_bits
@@ -201,8 +204,134 @@ def test_grids_that_overlap_are_run_one_after_the_other():
     assert got.tolist() == list(range(64)) and run.total.by_class["fence"] == 4
 
 
-def test_a_wait_that_asks_without_waiting_is_refused():
-    asked = '"{ .reg .pred %%p; mbarrier.test_wait.parity.shared::cta.b64 %%p, [%0], 0; }"'
-    body = f'asm volatile({asked} :: "r"(at(&full)));'
-    with pytest.raises(UnsupportedInstruction, match="test_wait"):
-        run_bits(waiting(body), np.zeros(1, np.uint32))
+PRIMITIVES = """#include <cuda_awbarrier_primitives.h>
+extern "C" __global__ void probe(const float* a, float* c)
+{
+    __shared__ __mbarrier_t bar;
+    __shared__ float tile[64];
+    int t = threadIdx.x;
+    if (t == 0) __mbarrier_init(&bar, 64);
+    __syncthreads();
+    float sum = 0;
+    for (int i = 0; i < 5; ++i) {
+        tile[t] = a[i * 64 + t];
+        __mbarrier_token_t token = __mbarrier_arrive(&bar);
+        while (!__mbarrier_test_wait(&bar, token)) {}
+        sum += tile[63 - t];
+        token = __mbarrier_arrive(&bar);
+        while (!__mbarrier_try_wait(&bar, token, 1000)) {}  // read
+    }
+    __syncthreads();
+    if (t == 0) { __mbarrier_inval(&bar); __mbarrier_init(&bar, 1); }
+    c[t] = sum;
+}
+"""
+
+
+def primitives(text=PRIMITIVES):
+    a, c = np.random.default_rng(1).standard_normal((5, 64), np.float32), np.zeros(64, np.float32)
+    run = ptxsim.run(*ptxsim.compile(text, "probe"), grid=1, block=64, arguments={"a": a, "c": c})
+    return c, a[:, ::-1].cumsum(axis=0)[-1], run
+
+
+def test_cudas_primitives_of_barriers():
+    """Each wait takes the token of an arrival; without one of the waits, or with an arrival too few, it is found."""
+    got, right, run = primitives()
+    assert np.array_equal(got, right) and not run.findings
+    waits = "while (!__mbarrier_try_wait(&bar, token, 1000)) {}"
+    with pytest.raises(SimulationFault, match=r"race: .* writes tile"):
+        primitives(PRIMITIVES.replace(waits, ""))
+    for asks in ("test", "try"):
+        lacking = PRIMITIVES.replace(
+            "__mbarrier_try_wait(&bar, token, 1000)", f"__mbarrier_{asks}_wait(&bar, token LIMIT)"
+        )
+        lacking = lacking.replace("LIMIT", ", 1000" if asks == "try" else "").replace("&bar, 64", "&bar, 65")
+        with pytest.raises(SimulationFault, match="deadlock"):
+            primitives(lacking)
+    with pytest.raises(SimulationFault, match="nothing has made one"):
+        primitives(PRIMITIVES.replace("&bar); __mbarrier_init(&bar, 1)", "&bar); __mbarrier_arrive(&bar)"))
+
+
+def test_a_wait_that_asks_goes_on_whatever_the_answer_is():
+    """Between two arrivals of a thread the phase of the first is not over; the last lane's token is of the next."""
+    body = """
+    if (t == 0) init(&full, 2);
+    if (t == 0) init(&empty, 32);
+    __syncthreads();
+    auto asked = [&](unsigned long long* bar, unsigned long long token) {
+        unsigned over;
+        asm volatile("{ .reg .pred %%p; mbarrier.test_wait.shared.b64 %%p, [%1], %2; selp.u32 %0, 1, 0, %%p; }"
+                     : "=r"(over) : "r"(at(bar)), "l"(token) : "memory");
+        return over;
+    };
+    auto come = [&](unsigned long long* bar) {
+        unsigned long long token;
+        asm volatile("mbarrier.arrive.shared.b64 %0, [%1];" : "=l"(token) : "r"(at(bar)) : "memory");
+        return token;
+    };
+    if (t == 0) {
+        unsigned long long token = come(&full);
+        c[0] = asked(&full, token);
+        come(&full);
+        c[1] = asked(&full, token);
+    }
+    if (t >= 31) {
+        unsigned long long token = come(&empty);
+        if (t > 31) c[t] = asked(&empty, token);
+    }
+"""
+    got, _ = run_bits(waiting(body))
+    assert got[:2].tolist() == [0, 1]
+    assert got[32:].tolist() == [1] * 31 + [0]
+
+
+def test_a_warp_that_arrives_as_one_and_waits_as_one_has_met():
+    """Then its lanes may read what the others wrote before; not where one lane arrives for all, or nobody waits."""
+    neighbours = PRIMITIVES.replace("63 - t", "t ^ 1")
+    a = np.random.default_rng(1).standard_normal((5, 64), np.float32)
+    assert np.array_equal(primitives(neighbours)[0].reshape(-1, 2), a.cumsum(axis=0)[-1].reshape(-1, 2)[:, ::-1])
+    everywhere = PRIMITIVES.replace("63 - t", "60 + t % 4")  # read by all warps, and then written by one of them
+    assert np.array_equal(primitives(everywhere)[0], np.tile(a.cumsum(axis=0)[-1][60:], 16))
+    elected = neighbours.replace("= __mbarrier_arrive(&bar)", "= 0; if (t % 32 == 0) __mbarrier_arrive(&bar)")
+    elected = elected.replace("__mbarrier_test_wait(&bar, token)", "__mbarrier_test_wait_parity(&bar, 0)")
+    elected = elected.replace("__mbarrier_try_wait(&bar, token, 1000)", "__mbarrier_try_wait_parity(&bar, 1, 1000)")
+    asked = "while (!__mbarrier_test_wait(&bar, token)) {}"
+    wrong = (
+        elected.replace("&bar, 64", "&bar, 2"),
+        *(neighbours.replace(asked, of) for of in ("", f"if (t & 1) {asked}")),
+    )
+    for text in (*wrong, everywhere.replace(asked, "")):
+        with pytest.raises(SimulationFault, match=r"race: .* reads tile"):
+            primitives(text)
+
+
+def test_warps_that_ask_for_each_other_again_and_again():
+    """As long as phases end, they are not stuck, however many."""
+    relay = waiting(RELAY.format(role="<").replace("i < 7", "i < 2100"))
+    got, _ = run_bits(replace(relay, source=relay.source.replace("try_wait", "test_wait")))
+    assert got.tolist() == [1] * 32 + [2] * 32
+
+
+def test_threads_that_drop_out_are_not_waited_for_again():
+    """The phase in which they do so counts them still; with one who stays away without that, nobody goes on."""
+    text = PRIMITIVES.replace(
+        "    float sum", "    if (t >= 48) { __mbarrier_arrive_and_drop(&bar); return; }\n    float sum"
+    )
+    text = text.replace("63 - t", "47 - t").partition("    __syncthreads();\n    if (t == 0) { __mbarrier_inval")
+    text = text[0] + "    c[t] = sum;\n}\n"
+    got, right, _ = primitives(text)
+    assert np.array_equal(got[:48], right[16:]) and not got[48:].any()
+    with pytest.raises(SimulationFault, match="deadlock"):
+        primitives(text.replace("_and_drop", ""))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("sum += tile", "__pipeline_arrive_on(&bar), sum += tile", "cp.async arrives at no mbarrier here"),
+        ("sum += tile", "sum += __mbarrier_token_pending_count(token) + tile", "numbers of phases"),
+    ],
+)
+def test_primitives_that_are_refused_say_why(old, new, why):
+    with pytest.raises(UnsupportedInstruction, match=why):
+        primitives("#include <cuda_pipeline_primitives.h>\n" + PRIMITIVES.replace(old, new))

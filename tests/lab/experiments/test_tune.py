@@ -197,7 +197,7 @@ def test_matrices_are_filled_to_the_last_element(monkeypatch):
 def point(size, ms=1.0, expected_ms=1.25):
     M, N, K = size
     ways = Way(GOOD, 3, 0), Way(OTHER, 0, 6)
-    final = [Timed(way, took, took, took) for way, took in zip(ways, (ms, expected_ms), strict=True)]
+    final = [Timed(way, ms=took, ms_p10=took, ms_p90=took) for way, took in zip(ways, (ms, expected_ms), strict=True)]
     tried = [(0, 3, 0, 1e3 * ms), (1, 0, 6, 1e3 * expected_ms)]
     of = files.fields(AUTOTUNED) | {"M": M, "N": N, "K": K, "cublas_ms": 1.1 * ms}
     return Tuned(**of, best=ways[0], expected=ways[1], finalists=final, tried=tried)
