@@ -53,7 +53,6 @@ from .written import Written
 PASSED, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 TUNED = "256:4096:128,8192"
 """Sizes that are tuned unless others are named."""
-TUNABLE = "13_autotuned"
 WATCHED = 1 << 20  # products that a case of --sizes has at most if races in global memory are looked for
 SHOWN = 5  # cases that fail, the cheap and telling ones first
 FOUND = "does not say how it is launched. This launch, found by trial, gives the right product:"
@@ -352,7 +351,7 @@ def _each(kernels: Iterable[Kernel], do: Callable[[Kernel], T]) -> tuple[dict[Ke
 
 
 def _told(broken: Sequence[TutorialError], status: int = PASSED) -> int:
-    """Print what is wrong with kernels, and return the exit status: `status` if there is nothing."""
+    """Print the faults of kernels, and return the exit status: `status` if there are none."""
     for error in broken:
         _write(f"error: {error}", to_stderr=True)
     return REFUSED if broken else status
@@ -365,7 +364,7 @@ def _require_place(argument: str, path: str) -> None:
 
 
 def _pictures(record: Record) -> dict[str, draw.Figure]:
-    """Return what there is to draw, by the ending of its file's name."""
+    """Return the pictures to draw, by the ending of their files' names."""
     sizes = {point.size for point in record.points}
     if len(sizes) == 1:
         return {"ladder": draw.ladder(record, *sizes)}
@@ -382,7 +381,7 @@ def _compare(options: argparse.Namespace) -> int:
 def _tune(options: argparse.Namespace) -> int:
     if options.set:
         return _sweep(options)
-    if _kernels([options.name], (), options.launch, options.json)[0].name != TUNABLE:
+    if _kernels([options.name], (), options.launch, options.json)[0].name != tunings.KERNEL.name:
         raise ArgumentError("set", "nothing", "values to try, with commas between: --set BM=64,128")
     here = gpu.available()
     sizes = parse_sizes(options.sizes or TUNED) if options.sizes or here else None
@@ -592,7 +591,13 @@ def _parser() -> argparse.ArgumentParser:
         "on, at these sizes on GPUs of this name; without a GPU, shows the recording. Stopped at any time, tune loses "
         "nothing, and goes on when started again.",
     )
-    add("name", metavar="NAME", nargs="?", default="13", help="which kernel, or a file (default: %(default)s)")
+    add(
+        "name",
+        metavar="NAME",
+        nargs="?",
+        default=tunings.KERNEL.function,
+        help="which kernel, or a file (default: %(default)s)",
+    )
     add("--set", **setting | {"metavar": "NAME=VALUES", "help": "template arguments to try: BM=64,128; again for each"})
     add("--launch", **launch)
     add("--sizes", metavar="SIZES", help=f"as for bench (default: 4096 with --set, otherwise {TUNED} or the recorded)")
@@ -683,7 +688,7 @@ def _wrapped(text: str, width: int) -> str:
 
 
 def in_terminal(part: Any, width: int = 80) -> Any:
-    """Return what rich prints of a table, of a result that is shown as one, or of a source.
+    """Return rich's output for a table, a result that is shown as one, or a source.
 
     In a table that is too wide, numbers stay whole, a line of source is cut, and other text is folded.
     """
@@ -709,7 +714,7 @@ def in_terminal(part: Any, width: int = 80) -> Any:
 
 
 def _say(options: argparse.Namespace, *lines: object) -> None:
-    """Print what is no result: on stderr where stdout has JSON and nothing else."""
+    """Print a message that is no result: on stderr where stdout has JSON and nothing else."""
     _write(*lines, to_stderr=options.json)
 
 

@@ -78,7 +78,7 @@ class Request:
 
     @property
     def conflicts(self) -> int:
-        """Those of the wavefronts that bank conflicts cost."""
+        """The wavefronts that bank conflicts cost."""
         return counting.wavefronts(counting.by_warp(self.lanes, self.offsets, 1), self.width, self.kind)[1]
 
     @property
@@ -117,7 +117,7 @@ def request(
     step: int = 0,
     block: int | None = None,
 ) -> Request:
-    """Return what one warp asks of memory in one execution of an access.
+    """Return a warp's request to memory in one execution of an access.
 
     Parameters
     ----------

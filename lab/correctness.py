@@ -423,7 +423,7 @@ def suite(kernel: Kernel | str, on_gpu: bool | None = None) -> SuiteResult:
 def checked(
     kernel: Kernel | str, listed: Iterable[dict[str, Any]], on_gpu: bool | None = None, budget: int = 0
 ) -> Iterator[CheckResult]:
-    """Yield what `check` says of each case, up to the first in which the kernel never ends: each would take so long."""
+    """Yield each case's result by `check`, up to the first in which the kernel never ends: each would take so long."""
     for case in listed:
         yield (result := check(kernel, on_gpu=on_gpu, **case, budget=budget))
         if result.endless:
@@ -791,7 +791,7 @@ def watched(results: Sequence[CheckResult]) -> str:
 
 
 def noted(results: Sequence[CheckResult]) -> list[str]:
-    """Return what the simulator noted, once for each line of a kernel."""
+    """Return the simulator's notes, one for each line of a kernel."""
     return list({note.partition(", block")[0]: note for result in results for note in result.notes}.values())
 
 

@@ -1,4 +1,4 @@
-"""Says what may be wrong with a product: compares it with what the usual mistakes would give."""
+"""Compares a wrong product with the results of usual mistakes, and names the likely mistake."""
 
 import dataclasses
 import itertools
@@ -32,11 +32,11 @@ OF_FAULTS = {
     r"uninitialised: .* reads (?!A\b|B\b|C\b|%)\w+ at": "No thread wrote that element of a tile. A "
     "block needs a thread for each element, or a loop, and past an edge a 0 is written.",
 }
-"""What a fault means, by its beginning."""
+"""The meaning of a fault, by the beginning of its text."""
 
 
 def diagnosis(kernel: Kernel, failed: CheckResult, launched: bool = False) -> list[str]:
-    """Return what can be said of a case that failed, a line each.
+    """Return the likely causes of a case's failure, a line each.
 
     The case is run again on the simulator, with the same sizes, scalars and standard-normal matrices. Unless the kernel
     is `launched` in the only way to try, other ways are tried too.

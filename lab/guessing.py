@@ -1,4 +1,4 @@
-"""Finds how a kernel is launched where nobody says it: by trying the usual ways on a small product, simulated."""
+"""Finds a kernel's launch where nobody gives it, by trying the usual ones on a small product, simulated."""
 
 import dataclasses
 import itertools
@@ -30,7 +30,7 @@ ANY_GRID = (
     "It steps on by the size of its grid, so that any grid should do. This one has a thread for each element of C."
 )
 MOST_THREADS, MOST_TRIALS, LOOKED_AT, ENDLESS = 1024, 100, 24, 1 << 17
-"""Of a block; launches to try; how many of these to look at for usual mistakes; instructions of a thread in each."""
+"""Threads of a block; launches to try; those to search for usual mistakes; instructions of a thread in each."""
 SAID = "// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)"
 
 

@@ -13,8 +13,6 @@ Panels go through sockets; those of a GPU go through the host's memory too. If a
 them says why: the one that failed, or else the lowest that lives.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -64,7 +62,7 @@ def place(environment: Mapping[str, str]) -> tuple[int, int, str, int]:
     raise ArgumentError("environment", "no rank", "RANK and WORLD_SIZE, or a start by srun or mpiexec")
 
 
-def join(environment: Mapping[str, str] = os.environ, patience: float = 10.0) -> Team:
+def join(environment: Mapping[str, str] = os.environ, patience: float = 10.0) -> "Team":
     """Wait until all ranks are there, and return the team.
 
     Parameters

@@ -16,8 +16,6 @@ Panels travel in a ring: each GPU gets them from its neighbour, one after the ot
 On NumPy arrays the GPUs are imagined: the simulator does the work of one after the other.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import warnings
@@ -442,7 +440,7 @@ class _Worker:
             comes = steps if fetches else ()
             self.there = {piece[1:]: cupy.cuda.Event(disable_timing=True) for step in comes for piece in step.comes}
 
-    def fetch(self, at: int, workers: Sequence[_Worker]) -> None:
+    def fetch(self, at: int, workers: Sequence["_Worker"]) -> None:
         """Queue the copies of what comes in a step, each behind its arrival at the neighbour that has it."""
         device = self.part.device
         with _on(device):

@@ -18,7 +18,7 @@ from .correctness import CheckResult
 SOON = 1.0
 """Seconds in which cases are checked here, one by one: about what it takes to start other processes."""
 WORTH = 4
-"""How many times `SOON` the other cases must seem to take for them to be checked elsewhere."""
+"""The other cases are checked in other processes if they seem to take this many times `SOON`."""
 MOST = 8  # processes, as each may take half a gigabyte
 
 

@@ -49,7 +49,7 @@ a matrix product in another style, as it is: say its launch in a comment before 
     kernel        Its name, where several of the file may be a product.
     NAME          The value of the template parameter of that name.
 """
-"""For the command line."""
+"""The styles, for the command line."""
 
 SIZES = ("M", "N", "K")
 AS_IT_IS = "which cannot be checked as it is"
@@ -95,10 +95,10 @@ _SUMS_IN_HALF = {
     ),
     4: re.compile(r"\baccumulator\s*,[^<>;]*\b(__)?half\s*>|\bmma\.[\w.]*(\.f16){4}\b|\bmma_async\.[\w.]*(\.f16){3}\b"),
 }
-"""How a source looks whose sums are of float16, by how many products are added to one rounding."""
+"""Patterns of sources whose sums are of float16, by the number of products that are added to one rounding."""
 _HAS_16_BITS = r"(?:__)?half2?|(?:__)?nv_bfloat162?"
 _NAME = re.compile(r"(?:[\s*]|\b(?:const|__restrict__|__restrict)\b)*(\w+)\s*(?:[=\[({)].*)?", re.DOTALL)
-"""What is declared behind its type."""
+"""The name that is declared behind a type."""
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ FRAGMENTS = _group("fragments")
 The one with tiles of 64 × 64 × 16 has the 4 × 4 fragments per warp, without shared memory, of source S5.
 """
 
-PADDED_TILES = (find("15"), *_group("padded"))
+PADDED_TILES = (find("wmma_warp_tile"), *_group("padded"))
 """15 as it is, with eight elements of padding to each row, and with other paddings."""
 
 TENSOR = (*PADDED_TILES, *_group("tensor"))
@@ -121,7 +121,7 @@ HOPPER_STEPS = _group("hopper steps")
 HOPPER_WIDTHS = _group("hopper widths")
 """20 with narrower tiles, with and without clusters."""
 
-HOPPER = (find("20"), *HOPPER_STEPS, *HOPPER_WIDTHS, *_group("hopper"))
+HOPPER = (find("persistent"), *HOPPER_STEPS, *HOPPER_WIDTHS, *_group("hopper"))
 """20 as it chooses for itself, and all that its chapters compare with it, 18 and 19 among them."""
 
 IN_BF16 = _group("BF16")

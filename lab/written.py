@@ -37,7 +37,7 @@ UNTILED = 64  # rows or columns to test with where the grid does not depend on t
 
 @dataclass(frozen=True)
 class Rule:
-    """How a kernel is launched, in the words of its author.
+    """A kernel's launch, in the words of its author.
 
     Attributes
     ----------

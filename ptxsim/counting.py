@@ -1,4 +1,4 @@
-"""Counts what the hardware counts: instructions, memory requests, sectors, wavefronts and bank conflicts.
+"""Counts events as the hardware does: instructions, memory requests, sectors, wavefronts and bank conflicts.
 
 A warp's access to memory is one request. A request to global memory touches 32-byte sectors. A request to
 shared memory takes wavefronts: one, unless lanes want different 4-byte words of the same of the 32 banks.

@@ -320,7 +320,7 @@ def closing(code: str, at: int, brackets: str = "()") -> int:
 
 
 def spaces(found: re.Match[str]) -> str:
-    """Return what is as long as a match and has as many lines, and nothing else."""
+    """Return a blank text as long as a match, with as many lines."""
     return re.sub(r"[^\n]", " ", found[0])
 
 

@@ -46,7 +46,7 @@ OPERATIONS = FUNCTIONS | BASIC
 """Every arithmetic opcode that the simulator knows, beside those that carry."""
 
 DIVISION = re.compile(r"(?:div|rem)\.[us]\d+")
-"""Of integers, which must not divide by 0."""
+"""Operations on integers that must not divide by 0."""
 
 FMAS = ("fma.rn.f32", "fma.rn.f64")
 

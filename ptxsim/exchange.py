@@ -31,7 +31,7 @@ WAYS = {
     "bfly": (lambda lane, of, first: lane ^ of, np.less_equal),
     "idx": (lambda lane, of, first: first | of, np.less_equal),
 }
-"""For each way of shuffling, the lane to read from, and how it must compare with the last one of the segment."""
+"""The lane to read from for each way of shuffling, and how it must compare with the last one of the segment."""
 
 REDUCTIONS = {
     "add": np.add,

@@ -29,7 +29,7 @@ strong, else 0.
 In shared memory also how many barriers its block and its warp had passed, as a stamp of `SharedMemory` has them.
 """
 WIDTHS = {"cta": 1, "cluster": 2}
-"""How many of block, cluster and grid a scope includes; other scopes include all three."""
+"""The width of a scope: 1 for a block, 2 for a cluster. Other scopes, the grid and beyond, have 3."""
 
 
 class History:

@@ -1,4 +1,4 @@
-"""Reads what a PTX module declares beside its kernels: variables in global and constant memory, and functions.
+"""Reads a PTX module's declarations beside its kernels: variables in global and constant memory, and functions.
 
 Each variable has an address of its own from the start, as one variable's initial value may be the address of another.
 Semantics: NVIDIA, "Parallel Thread Execution ISA", "State Spaces, Types, and Variables" and ".func".
@@ -91,7 +91,7 @@ class Function:
 
     @property
     def address(self) -> int:
-        """What a pointer to it holds."""
+        """The value of a pointer to it."""
         return CODE + FRAME * self.number
 
 

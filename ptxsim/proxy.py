@@ -1,4 +1,4 @@
-"""Checks how the async proxy, the copy engine and ``wgmma``, uses shared memory beside the threads' loads and stores.
+"""Checks the uses of shared memory by the async proxy, the copy engine and ``wgmma``, beside threads' loads and stores.
 
 The hardware may finish a copy at any time before its mbarrier's phase is over. Here it finishes when a thread waits for
 that mbarrier and no sooner, so that a kernel which does not wait never gets the right result by luck. A kernel that

@@ -184,7 +184,7 @@ class Program:
 
 @cache
 def meeting(opcode: str) -> str:
-    """Return what a barrier of a block or a warp does: "warp", "sync", "arrive" or "red.popc"; "" for other opcodes."""
+    """Return a barrier's kind, of a block or a warp: "warp", "sync", "arrive" or "red.popc"; "" for other opcodes."""
     found = BARRIER.fullmatch(opcode)
     return (found[1] or found[2]) if found else ""
 

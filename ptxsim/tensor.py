@@ -62,7 +62,7 @@ TRANSFERS = {
     ("store", "d", "f16"): 4,
     ("store", "d", "f32"): 8,
 }
-"""How many registers hold each lane's part of a matrix."""
+"""Registers that hold each lane's part of a matrix."""
 MULTIPLY = re.compile(
     r"wmma\.mma\.sync\.aligned(?:\.(?:row|col)){2}\.m16n16k16\.(?:f32\.(bf16)\.bf16\.f32|(f16|f32)\.(f16|f32))"
 )

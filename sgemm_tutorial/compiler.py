@@ -143,7 +143,7 @@ def require(instance: Instance, architecture: str) -> None:
 
 
 def known(instance: Instance, architecture: str) -> object:
-    """Return what is recorded of an instance that was compiled, if anything: nothing here.
+    """Return the record of an instance that was compiled, if there is one: none here.
 
     A package that has recordings puts its own function in the place of this one.
     """

@@ -152,11 +152,10 @@ def _prepared(sizes: list[int]) -> tuple[Any, Any, _Config]:
 
 @lru_cache(maxsize=4096)
 def _bound(launch: Launch) -> tuple[Any, ...]:
-    """Return what all runs of a launch have in common: the loaded function, grid, block and counts."""
+    """Return the common parts of all runs of a launch: the loaded function, grid, block, counts and shared memory."""
     for blocks, most in zip(launch.grid, GRID_MAX, strict=False):
         if blocks > most:
-            M, N, _ = launch.shape
-            raise ArgumentError("C", f"shape ({M}, {N}), {blocks} tiles", f"at most {most} tiles")
+            raise ArgumentError("C", f"shape {launch.shape[:2]}, {blocks} tiles", f"at most {most} tiles")
     counts = tuple(map(np.uint32, launch.division.counts.values()))
     return load(launch.instance), launch.grid, launch.block, counts, launch.instance.dynamic_shared_bytes
 
@@ -236,7 +235,7 @@ def _scratch(division: Division, device: int) -> tuple[cupy.ndarray, cupy.ndarra
     A larger one replaces what was there; CuPy gives memory that is freed to the same stream alone.
 
     A launch that fails halfway leaves counters that are not zero. Like every fault of a kernel it also ends the CUDA
-    context, and the arrays with it, so no later launch finds them.
+    context, so that no later call succeeds; and what that call reports has these arrays given up, see `reported`.
     """
     held = _held.__dict__
     key = device, cupy.cuda.get_current_stream().ptr
@@ -277,21 +276,33 @@ def _load(binary: Binary, dynamic_shared_bytes: int, device: int) -> Any:
     return function
 
 
-@lru_cache
-def resident_clusters(instance: Instance, cluster: int, device: int) -> int:
-    """Return how many clusters of so many blocks are on the current GPU, `device`, at a time, as its driver says.
+ALONE = Instance(
+    "alone", (("alone.cu", "template <int> __global__ void alone() {}"),), "alone<0>", 1, (9, 0), 120 << 10
+)
+"""A kernel whose blocks want so much shared memory that none shares an SM, and do nothing."""
 
-    An SM that is left over where a group's SMs are divided into clusters runs none.
+
+@lru_cache
+def resident_clusters(cluster: int, device: int) -> int:
+    """Return how many clusters of so many blocks are on the current GPU at a time, as its driver says.
+
+    Each block has an SM to itself. Where the SMs of a group are divided into clusters, those left over run none.
+
+    Parameters
+    ----------
+    cluster : int
+        Blocks of a cluster.
+    device : int
+        CuPy's number of the current GPU, which has clusters.
 
     Raises
     ------
     DeviceError
         See `load`, or the driver refuses.
     """
-    function = load(instance)
+    function = load(ALONE)
     attribute = _Attribute(4, 0, (ctypes.c_uint * 16)(cluster, 1, 1))  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-    shared = instance.dynamic_shared_bytes
-    config = _Config(cluster, 1, 1, instance.threads, 1, 1, shared, None, ctypes.pointer(attribute), 1)
+    config = _Config(cluster, 1, 1, ALONE.threads, 1, 1, ALONE.dynamic_shared_bytes, None, ctypes.pointer(attribute), 1)
     found = ctypes.c_int()
     status = _driver().cuOccupancyMaxActiveClusters(
         ctypes.byref(found), ctypes.c_void_p(function.ptr), ctypes.byref(config)
@@ -329,10 +340,14 @@ def _driver() -> ctypes.CDLL:
 
 @contextlib.contextmanager
 def reported(what: str) -> Iterator[None]:
-    """Turn CuPy's errors into a DeviceError that says what was running."""
+    """Turn CuPy's errors into a DeviceError that says what was running.
+
+    After a fault this thread's scratch arrays are given up: a launch that was cut off may have left counts in them.
+    """
     try:
         yield
     except cupy.cuda.memory.OutOfMemoryError as error:
         raise DeviceError(f"{what}: the GPU is out of memory ({error})") from error
     except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError) as error:
+        _held.__dict__.clear()
         raise DeviceError(f"{what}: the GPU failed ({error}); after a fault, restart the process") from error

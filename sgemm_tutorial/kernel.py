@@ -21,8 +21,8 @@ from .launch import SIMULATOR, Family, Launch, Place
 from .operands import FP32, Problem, Types, named_in_cuda, sized
 from .paths import KERNELS, Files, read
 
-EXTENTS = ("BM", "BN", "BK", "WM", "WN", "TM", "TN")
-"""Template parameters that are rows or columns of a tile."""
+POSITIVE = ("BM", "BN", "BK", "WM", "WN", "TM", "TN", "SLICES", "CLUSTER")
+"""Template parameters that are 1 or more: rows and columns of a tile, slices of its depth, and blocks of a cluster."""
 TILES = Family()
 """The family of kernels with a block for each tile of C."""
 REMEMBERED = 256
@@ -82,7 +82,7 @@ class Kernel:
 
     def __post_init__(self) -> None:
         for name, value in self.parameters.items():
-            least = 1 if name in EXTENTS else 0
+            least = 1 if name in POSITIVE else 0
             if not (name == "T" and isinstance(value, str)) and (
                 isinstance(value, bool) or not isinstance(value, Integral) or value < least
             ):

@@ -17,7 +17,7 @@ from .hardware import WARP
 from .operands import Problem
 
 MULTIPROCESSORS = 132
-"""Those of the simulated GPU: as many as the cards of the recorded measurements have."""
+"""The simulated GPU's multiprocessors: as many as the cards of the recorded measurements have."""
 
 
 class Place(NamedTuple):
@@ -47,7 +47,7 @@ SIMULATOR = Place()
 
 @dataclass(frozen=True)
 class Division:
-    """How a launch divides a problem among blocks, and what the kernel is given for that, after C.
+    """A launch's division of a problem among blocks, and the arguments for it, which stand after C.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ def nothing(*_: Any) -> None:
 
 
 class Family:
-    """How kernels of one kind are launched: here with a block for each tile of C, and with no choice.
+    """The rule by which kernels of one kind are launched: here with a block for each tile of C, and with no choice.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ class Family:
         return problem, nothing
 
     def finish(self, launch: Launch, problem: Problem) -> Callable[..., None]:
-        """Return what is done with a launch's workspace after it."""
+        """Return a function that is called with a launch's workspace after it."""
         return nothing
 
     def claimed(self, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -168,7 +168,7 @@ class Family:
         return kernel
 
     def divide(self, kernel: Any, problem: Problem, place: Place) -> Division:
-        """Return how a launch divides a problem among blocks.
+        """Return a launch's division of a problem among blocks.
 
         Raises
         ------

@@ -129,7 +129,7 @@ class Problem(NamedTuple):
 
     @property
     def alignment(self) -> tuple[int, int, int]:
-        """How many bytes past a multiple of 512 each of A, B and C begins."""
+        """Bytes past a multiple of 512 at which each of A, B and C begins."""
         if self.on_gpu:
             return tuple(array.data.ptr % ALIGNMENT for array in (self.A, self.B, self.C))
         return tuple(past_alignment(array) for array in (self.A, self.B, self.C))

@@ -56,7 +56,7 @@ the contract, which the book's kernels keep:
   A copy of kernel 12, 13, 18, 19, 20, 21 or 22 keeps its template parameters and the arguments
   that it has more: for each problem it gets what that kernel would.
 """
-"""In one screen, for the command line."""
+"""The contract in one screen, for the command line."""
 
 
 def read(path: Path) -> str:

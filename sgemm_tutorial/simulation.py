@@ -55,7 +55,7 @@ class Run(Tabular):
         return sum(self.lines.values(), Counts())
 
     def table(self) -> Table:
-        """Return what was counted by source line.
+        """Return the counts by source line.
 
         Lines without memory access, FMA, product on tensor cores, barrier or asynchronous copy share a row; what no
         line has is left out.

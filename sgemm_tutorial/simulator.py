@@ -94,7 +94,7 @@ def queue(instance: Instance, blocks: int, arguments: Mapping[str, Any]) -> Call
 
 
 def given(launch: Launch, problem: Problem) -> dict[str, Any]:
-    """Return what a launch gives its kernel for a problem of NumPy arrays, by name; a C made for it is filled."""
+    """Return a launch's arguments for a problem of NumPy arrays, by name; a C made for it is filled."""
     division, family = launch.division, launch.kernel.family
     if problem.fresh_C:
         problem.C.fill(0 if family.zeroed else np.nan)

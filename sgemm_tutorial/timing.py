@@ -1,4 +1,4 @@
-"""Measures how long launches take on the GPU itself, however long the host needs to send them.
+"""Measures the time of launches on the GPU itself, however long the host needs to send them.
 
 A launch from Python costs the host microseconds, often more than a small kernel runs. So a sample is
 taken like this, all of it queued before any of it runs::
@@ -228,6 +228,9 @@ class DeviceClock:
         Write a buffer twice the size of the L2 cache before each launch and time each by itself.
     """
 
+    now = staticmethod(time.perf_counter)
+    """Returns the host's time in seconds."""
+
     def __init__(self, flush_l2: bool = False) -> None:
         self._spin = gpu.load(SPIN.instance)
         runtime, device = cupy.cuda.runtime, cupy.cuda.Device().id
@@ -238,10 +241,6 @@ class DeviceClock:
         if flush_l2:
             self._bytes = 2 * runtime.deviceGetAttribute(runtime.cudaDevAttrL2CacheSize, device)
             self._buffer = cupy.cuda.alloc(self._bytes)
-
-    def now(self) -> float:
-        """Return the host's time in seconds."""
-        return time.perf_counter()
 
     def read(self, launch: Queue, batch: int, spin_ms: float, warm_cache: bool) -> Reading:
         """Take one sample of `batch` launches behind a spin of about `spin_ms`; the GPU is idle before and after."""

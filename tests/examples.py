@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import settings
 
 steady = settings(derandomize=True, deadline=None, database=None)
-"""For hypothesis: the same examples every time, however slow the machine."""
+"""Hypothesis's settings: the same examples every time, however slow the machine."""
 
 
 def floats(*shape: int, seed: int = 0) -> np.ndarray:

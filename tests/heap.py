@@ -9,7 +9,7 @@ from ptxsim import decode, ptx
 from sgemm_tutorial import compiler
 
 CACHES = (compiler._compile, sass.disassembled, ptx.parse, decode.decode)
-"""What is kept of kernels: many small objects, each of which holds on to much that is free round it."""
+"""The caches of kernels: many small objects, each of which holds on to much that is free round it."""
 
 
 def give_back():

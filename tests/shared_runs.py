@@ -30,7 +30,7 @@ LARGEST = 16 << 20  # bytes of all arguments; larger ones are files with holes
 
 
 def left(digest, make):
-    """Return what an earlier call has left under this digest, or make it and leave it."""
+    """Return the result that an earlier call has left under this digest, or make it and leave it."""
     path = Path(os.environ[FOLDER], digest.hexdigest())
     if path.exists():
         return pickle.loads(zlib.decompress(path.read_bytes()))
@@ -160,4 +160,4 @@ sys.path.pop(0)
 gc.freeze()  # what is imported is no garbage
 del gc, shared_runs, sys
 """
-"""What the notebooks' kernels run first."""
+"""Code that the notebooks' kernels run first."""

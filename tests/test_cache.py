@@ -135,7 +135,7 @@ def test_what_was_not_used_for_longest_goes_first(folder, monkeypatch):
 
 @pytest.fixture
 def compilations(monkeypatch):
-    """What NVRTC was asked, each time it was."""
+    """Return the arguments of each call of NVRTC."""
     asked, nvrtc = [], nvrtc_module._nvrtc
 
     def counting(*question):

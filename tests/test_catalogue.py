@@ -1,5 +1,6 @@
 """The catalogue: finding kernels, their properties, and that each rung has its file and its chapter's number."""
 
+import contextlib
 import dataclasses
 import re
 
@@ -34,7 +35,7 @@ KNOWN = CATALOGUE
 
 @pytest.mark.parametrize("kernel", KNOWN, ids=lambda kernel: kernel.name)
 def test_find(kernel):
-    """By its name with and without the number; by the number, the first that has it."""
+    """A kernel is found by its name with and without the number, and by the number, the first that has it."""
     number, _, name = kernel.name.partition("_")
     assert find(kernel.name) is find(name) is kernel
     first = next(other for other in KNOWN if other.name.startswith(number))
@@ -169,6 +170,22 @@ def test_a_variant_that_cannot_be(wrong, text):
     assert str(refused.value) == text
 
 
+@pytest.mark.parametrize("value", [0, 1, 3, 7])
+@pytest.mark.parametrize("kernel", [kernel for kernel in CATALOGUE if kernel.family.parameters], ids=lambda of: of.name)
+def test_any_value_of_a_parameter_is_launched_or_refused(kernel, value):
+    """What a kernel's source then makes of it the compiler says."""
+    for name in kernel.parameters.keys() - {"T", "BITS"}:
+        for shape in ((64, 64, 64), (64, 1, 64), (70, 33, 65)):
+            with contextlib.suppress(ArgumentError):
+                kernel.variant(**{name: value}).resolve(operands.imagined(*shape, kernel.types))
+
+
+@pytest.mark.parametrize(("number", "name"), [("13", "SLICES"), ("20", "CLUSTER"), ("22", "CLUSTER")])
+def test_slices_and_blocks_of_a_cluster_are_not_none(number, name):
+    with pytest.raises(ArgumentError, match=f"{name}: got 0, needs a whole number, 1 or more"):
+        find(number).variant(**{name: 0})
+
+
 def test_a_kernel_without_a_tile():
     with pytest.raises(ArgumentError, match="parameters: got TILE, needs BM and BN"):
         simulate(Kernel("99_made_up", "", {"TILE": 8}), A, B)
@@ -176,7 +193,7 @@ def test_a_kernel_without_a_tile():
 
 @pytest.mark.parametrize("kernel", [timing.SPIN, Kernel("copy", "", {}), Kernel("sum", "", {"THREADS": 256})])
 def test_kernels_that_multiply_nothing_can_be_built(kernel, tmp_path):
-    """As those that keep a GPU busy, or measure what it can do."""
+    """Some of these keep a GPU busy, or measure its limits."""
     kernel = dataclasses.replace(kernel, folder=tmp_path)
     kernel.path.write_text(
         f"{'template <int T> ' * bool(kernel.parameters)}__global__ void {kernel.function}(int* out) {{ *out = 1; }}"
@@ -201,7 +218,7 @@ def test_numpys_whole_numbers_are_whole_numbers():
     ids=lambda value: getattr(value, "expression", str(value)),
 )
 def test_threads_are_counted_before_a_launch(kernel, threads, monkeypatch):
-    """On the GPU too, whatever the types; no compiler is asked."""
+    """They are counted for the GPU too, whatever the types; no compiler is asked."""
     monkeypatch.setattr(compiler, "_compile", lambda *_: pytest.fail("compiled"))
     text = re.escape(f"parameters: got {threads} threads per block of {kernel.expression}, needs 1 to 1,024")
     A, B = matrices(8, 8, 8, on_gpu=False, types=kernel.types)
@@ -273,7 +290,7 @@ def test_the_source_is_read_anew(tmp_path):
 
 
 def test_headers_are_read_anew(tmp_path):
-    """From the kernel's folder or else from that of the book's kernels; the digest of the code tells them apart."""
+    """They come from the kernel's folder or else that of the book's; the digest of the code tells them apart."""
     kernel = dataclasses.replace(find("07").variant(BM=32, BN=32, BK=8, TM=4, TN=4), folder=tmp_path)
     kernel.path.write_text(find("07").source)
     A, B = floats(32, 8), floats(8, 32)

@@ -67,3 +67,10 @@ def test_every_place_is_there(place):
 def test_every_folder_is_there():
     folders = re.findall(r"`([\w/]+/)`", " ".join(cell for row in rows("What to add where") for cell in row[1:]))
     assert len(folders) > 3 and all((ROOT / folder).is_dir() for folder in folders)
+
+
+def test_every_file_is_there():
+    """The first page's files may stand without the folder that it has named before."""
+    named = set(re.findall(r"`([\w/]+\.(?:py|cu|md|toml|txt))`", TEXT)) - {"kernels/NN_name.toml"}
+    folders = [ROOT, ROOT / "sgemm_tutorial", ROOT / "kernels"]
+    assert len(named) > 15 and not {name for name in named if not any((of / name).is_file() for of in folders)}

@@ -139,7 +139,7 @@ def test_make_chooses_the_cuda_for_driver_and_gpu(tmp_path, says):
 
 
 def test_asks_for_what_it_imports():
-    """With CUDA 13 and for charts. Maintainers' tools need a checkout and its requirements.txt besides."""
+    """Its extras are CUDA 13 and charts. Maintainers' tools need a checkout and its requirements.txt besides."""
     asked = wanted("cuda13") | wanted("charts")
     assert asked - pinned("requirements.txt") - pinned("requirements/cuda13.txt") <= {"cuda-pathfinder"}  # CuPy's
     imported = set()

@@ -112,7 +112,7 @@ def test_only_so_many_are_remembered(probe, monkeypatch):
 
 @pytest.mark.parametrize("of", CATALOGUE, ids=lambda of: of.name)
 def test_every_kernel_of_the_catalogue_resolves(of):
-    """For an H200 and for the simulator, with as many blocks, unless the GPU's driver or tables would be asked."""
+    """It has as many blocks for an H200 as for the simulator, unless the GPU's driver or tables would be asked."""
     shape = operands.imagined(256, 256, 256, of.types)
     simulated, elsewhere = (of.resolve(shape, place) for place in (SIMULATOR, Place("sm_90", 132)))
     assert simulated.grid == elsewhere.grid and simulated.blocks > 0 and simulated.block == elsewhere.block

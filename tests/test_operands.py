@@ -253,7 +253,7 @@ def test_empty_matrices_are_valid(shape):
 
 
 def test_subclasses_of_ndarray(monkeypatch):
-    """What NumPy calls a matrix, or maps from a file, is an array like others."""
+    """NumPy's matrix, and an array mapped from a file, are arrays like others."""
     monkeypatch.undo()
     with pytest.warns(PendingDeprecationWarning):
         matrix = np.asmatrix(A)

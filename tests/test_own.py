@@ -156,7 +156,7 @@ def test_files_that_are_none(tmp_path):
 
 
 def test_threads_and_shared_memory_of_a_launch(mine):
-    """By their names; what they say must fit the source."""
+    """Parameters of these names give them, and must fit the source."""
     A, B = sg.matrices(8, 8, 8, on_gpu=False)
     with pytest.raises(ArgumentError, match="parameters: got 2,048 threads per block of two_rows<512, 8, 2>"):
         kernel_from(mine, BM=512)(A, B)

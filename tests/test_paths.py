@@ -36,7 +36,7 @@ class NoMore:
 
 @pytest.fixture(params=["watched", "no inotify", "no more queues", "no more watches", "unreadable", "a network's"])
 def system(request, monkeypatch):
-    """What the system has to offer."""
+    """The system's means to watch files."""
     if request.param == "no inotify":
         monkeypatch.setattr(paths, "_SYSTEM", None)
     elif request.param == "no more queues":
@@ -337,7 +337,7 @@ def test_threads_do_not_keep_events_from_each_other(file):
 
 @watched
 def test_a_queue_that_somebody_has_closed_is_no_error(file):
-    """As programs do that go into the background."""
+    """Programs that go into the background close it."""
     files = Files([file])
     assert files.same() and files.same()
     os.close(paths._watch()._queue)

@@ -27,7 +27,7 @@ class Driver:
 
 
 def on_gpu(rows, columns, dtype=np.float16, place=0x7000_0000):
-    """Return what has of a CuPy array what counts here."""
+    """Return a stand-in with the parts of a CuPy array that count here."""
     array = types.SimpleNamespace(ndim=2, shape=(rows, columns), size=rows * columns, dtype=np.dtype(dtype))
     array.itemsize, array.data = array.dtype.itemsize, types.SimpleNamespace(ptr=place)
     return array

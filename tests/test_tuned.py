@@ -18,7 +18,7 @@ SETTING = (128, 64, 8, 64, 32, 8, 8, 1, 4, 4, 3, 1)
 GPU = "NVIDIA Imaginary 80GB"
 
 
-HERE = Place("sm_90", 132, 0, GPU)
+HERE = Place("sm_90", 132, name=GPU)
 
 
 def write(path, whole, shares=40, gpu=GPU, digest=None, size=SIZE, setting=SETTING):
@@ -31,7 +31,7 @@ def write(path, whole, shares=40, gpu=GPU, digest=None, size=SIZE, setting=SETTI
 
 @pytest.fixture
 def homes(tmp_path, monkeypatch):
-    """Where tables lie: the reader's own, and the book's."""
+    """Return the folders of tables: the reader's own, and the book's."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "mine"))
     handed_in = tmp_path / "book" / "imaginary" / "tune.json"
     monkeypatch.setattr(tuned, "TABLES", [handed_in])
@@ -124,7 +124,7 @@ def test_a_way_is_one_of_its_kind():
 
 
 def on_tensor_cores(kernel=ANY_SHAPE, place=HERE, size=SIZE):
-    """Return what a 22 that remembers nothing launches: name, template arguments, tiles that are shared, clusters."""
+    """Return the launch of a 22 that remembers nothing: name, template arguments, tiles that are shared, clusters."""
     launch = dataclasses.replace(kernel).resolve(operands.imagined(*size, types=kernel.types), place)
     of = tuple(launch.kernel.parameters.get(name) for name in any_shape.PARAMETERS)
     clusters = launch.blocks // (launch.kernel.parameters.get("CLUSTER") or 1)
@@ -133,7 +133,7 @@ def on_tensor_cores(kernel=ANY_SHAPE, place=HERE, size=SIZE):
 
 IN_PAIRS = tuple(any_shape.setting(64, 64, 12, 2).values())
 SHARED = {"whole": 40, "shares": 64, "setting": IN_PAIRS}
-"""Of 22: all tiles of 640 × 512 are cut into shares, one for each of 64 clusters."""
+"""A way of 22: all tiles of 640 × 512 are cut into shares, one for each of 64 clusters."""
 
 
 def test_22_takes_what_was_tuned_for_it(homes):

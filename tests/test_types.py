@@ -114,7 +114,7 @@ def test_a_c_of_other_bits_is_refused(types, bits, needs):
 
 
 def test_variants_of_other_bits():
-    """Which leave the choice to the kernel; types follow T and BITS, in whatever order these are given."""
+    """They leave the choice to the kernel; types follow T and BITS, in whatever order these are given."""
     kernel = find("22")
     narrow = kernel.variant(BITS=16)
     assert narrow.types == IN_16_BITS[FP16] and narrow.parameters["BITS"] == 16 and not narrow.settled
@@ -223,7 +223,7 @@ def test_float64_below_its_normal_range():
 
 
 def test_sums_that_are_cut_off_instead_of_rounded_are_right_from_float16_only():
-    """As on tensor cores: many addends just below the last bit of the first one all vanish."""
+    """Tensor cores do so: many addends just below the last bit of the first one all vanish."""
     A, B = np.full((1, 65), 1.984375 * 2.0**-12), np.full((65, 1), 2.0**-12)
     A[0, 0] = B[0, 0] = 1.0
     got = np.ones((1, 1), np.float32)
@@ -262,7 +262,7 @@ def ratio(got, terms, types, C=0.0, beta=0.0):
 @pytest.mark.parametrize("place", [0.0, 0.4, 0.9])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_one_rounding_to_16_bits_is_right_and_two_units_are_not(types, place, sign):
-    """Of a sum halfway between two numbers both are right; the next are a unit and a half off, and wrong."""
+    """Both neighbours of a sum halfway between them are right; the next are a unit and a half off, and wrong."""
     unit = float(ml_dtypes.finfo(types.result).eps)
     low = 1 + int(place / unit) * unit
     terms = [sign * low, sign * unit / 2]
@@ -272,7 +272,7 @@ def test_one_rounding_to_16_bits_is_right_and_two_units_are_not(types, place, si
 
 @short
 def test_a_sum_rounded_to_16_bits_is_right_and_two_units_more_or_less_are_not(types):
-    """Of positive numbers: where they cancel, the sum may be off by more."""
+    """Numbers are positive: where they cancel, the sum may be off by more."""
     A, B, C = (np.abs(matrix) for matrix in drawn(30, 40, 50, types))
     for beta in (0.0, 0.75):
         reference = 1.5 * (A.astype(np.float64) @ B.astype(np.float64)) + beta * C.astype(np.float64)
@@ -393,7 +393,7 @@ def test_cublas_is_asked_for_the_same_types(routine, monkeypatch):
 
 
 def test_a_launch_asks_for_shared_memory(monkeypatch):
-    """What CuPy is told where a kernel adds shared memory: leave for it once, and its size at each launch."""
+    """CuPy is told of it: leave for it once, and its size at each launch."""
     told = []
 
     class Function:

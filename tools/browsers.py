@@ -87,7 +87,7 @@ def command(browser: str, profile: Path) -> list[str]:
 def reported(
     browser: str, script: str, book: Path, names: Sequence[str], scripts: Mapping[str, bytes] | None = None
 ) -> dict[str, Any]:
-    """Return what a script reports of the book's pages of these names when a browser runs it after `PRELUDE`.
+    """Return a script's reports of the book's pages of these names, as a browser runs it after `PRELUDE`.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from lab.model.sass import hot_loop, mixed, multiply_adds, placed, sass
 from lab.records import files
 from ptxsim import bar
 from sgemm_tutorial import compiler, operands
-from sgemm_tutorial.catalogue import CATALOGUE, find
+from sgemm_tutorial.catalogue import CATALOGUE
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.families import autotuned
 from sgemm_tutorial.hardware import LIMITS
@@ -77,7 +77,7 @@ def plan() -> list[tuple[Kernel, str]]:
 def settled(architecture: str) -> Iterator[Kernel]:
     """Yield 13 with each of its settings, for rows whose words lie in groups of four, and for others."""
     for setting in autotuned.SETTINGS:
-        kernel = find("13").variant(**autotuned.named(setting))
+        kernel = autotuned.KERNEL.variant(**autotuned.named(setting))
         for side in (8, 7):
             N = 1 if kernel.parameters["BN"] == 1 else side
             yield kernel.resolve(operands.imagined(8, N, side, kernel.types), Place(architecture)).kernel

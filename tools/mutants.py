@@ -93,7 +93,7 @@ one set of them for each path that the arguments select."""
 PATIENCE = 5  # seconds of computing that a case may take before a loop counts as endless; it takes a tenth of one
 SAME = "compiles to the same PTX"
 EQUIVALENT = {(name, key): of.why for name in names() for of in beside(name).equivalent for key in of.mutants}
-"""Why a mutant that survives does nothing wrong, by the kernel's name and the mutant's key."""
+"""The reason why a surviving mutant does nothing wrong, by the kernel's name and the mutant's key."""
 LIMIT = 300  # mutants of changed kernels that the tests judge by themselves
 SHARE = 80  # of so many verdicts of an older judge, the tests judge one again
 SAVE = 10  # seconds between two savings of the recording
@@ -405,7 +405,7 @@ class Broken(Kernel):
     """A sound kernel in a folder with a broken file, which is not run where that makes no difference."""
 
     def resolve(self, problem: operands.Problem, place: Place = SIMULATOR) -> Launch:
-        """Return what is launched for a problem; raise Same if that is the sound kernel's PTX, or another kernel's."""
+        """Return the launch of a problem; raise Same if its PTX is the sound kernel's, or another kernel's."""
         launch = super().resolve(problem, place)
         kernel = launch.kernel
         if not isinstance(kernel, Broken):
@@ -568,7 +568,7 @@ def _code_of_judges(paths: tuple[Path, ...]) -> str:
 
 
 def blank(kernel: Kernel) -> Judged:
-    """Return what verdicts on a kernel's mutants depend on now, without any verdicts."""
+    """Return the digests that verdicts on a kernel's mutants depend on now, without any verdicts."""
     cases = [correctness.cases(instance, on_gpu=False) for instance in instances(kernel)]
     judge = hashlib.sha256((repr(cases) + _code_of_judges(tuple(JUDGES))).encode()).hexdigest()[:12]
     return Judged(kernel.digest, judge, ".".join(map(str, nvrtc.getVersion())))

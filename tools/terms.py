@@ -32,7 +32,7 @@ PROTECTED = re.compile(
 
 
 def terms(text: str) -> dict[str, str]:
-    """Return how prose may write each term of a glossary, and the term: "warps" is "warp", "BK" is "BM, BN, BK"."""
+    """Return a glossary's terms by each spelling of prose: "warps" is "warp", "BK" is "BM, BN, BK"."""
     found = {}
     for block in re.findall(r"^```\{glossary\}\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         for term in re.findall(r"^(?=\S)(.+)$", block, re.MULTILINE):

@@ -100,7 +100,7 @@ def table(before: Kernel | str, now: Kernel | str, registers: bool = False, traf
 
 
 def waits(kernels: Mapping[str, Kernel]) -> Table:
-    """Return how a warp of some profiled variants spends the cycles from one instruction to its next at 4096."""
+    """Return the cycles between two instructions of a warp at 4096, by its state, for some profiled variants."""
     columns = []
     for of in (counted(kernel, (SIZE,) * 3, "variant_profiles") for kernel in kernels.values()):
         *spent, total = [of[f"state: {wait}"] for wait in WAITS] + [of[profiles.BETWEEN]]

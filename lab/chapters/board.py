@@ -10,7 +10,7 @@ from ..records.timings import climb, recorded
 
 
 def figures(kernel: Kernel | str) -> dict[str, str]:
-    """Return what a chapter's prose says of its rung at the size at which rungs are compared, to be glued.
+    """Return the figures of a chapter's rung at the size at which rungs are compared, to be glued.
 
     Times in milliseconds: "ms", "cublas" and, by the data sheet's peak, "arithmetic"; "share" of cuBLAS's speed; from
     the profile, "issue", "fma" and "l1", the shares of time that schedulers, multipliers, and L1 with shared memory are

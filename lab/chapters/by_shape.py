@@ -31,7 +31,7 @@ RUNG = find("13_autotuned")
 TILES = ("128×256", "64×128/2", "32×64/4", "16×32/4")
 """Tiles that the charts show, as `tune.tile_of` names them. The search timed the last at few sizes."""
 RANGES = ((256, 640), (768, 896), (1024, 2048), (2176, 4096))
-"""Of squares: the first and the last."""
+"""The first and the last square."""
 SMALL, MEDIUM = (16, 32, 32, 16, 32, 4, 4, 4, 4, 4, 5, 1), (32, 64, 32, 32, 32, 8, 4, 4, 4, 4, 2, 1)
 LARGE = next(iter(autotuned.SETTINGS))
 """The settings of the last, the third and the first of these tiles."""
@@ -57,7 +57,7 @@ LONG = 0.02
 
 
 def chosen(size: Size) -> Way:
-    """Return what the model takes on the shown card."""
+    """Return the model's choice on the shown card."""
     launch = RUNG.resolve(imagined(*size), place())
     return Way(tuple(launch.kernel.parameters.values()), *(launch.division.counts[of] for of in ("whole", "shares")))
 
@@ -80,7 +80,7 @@ def hard(M: int, N: int, K: int) -> bool:
 
 @lru_cache
 def found() -> dict[Size, tune.Tuned]:
-    """Return what the search found, by size."""
+    """Return the search's results by size."""
     return {point.size: point for point in tune.select(tune.load(), None)}
 
 
@@ -133,7 +133,7 @@ def by_model(setting: tuple[int, ...], size: Size) -> list[tuple[float, int, int
 
 
 def steps() -> Table:
-    """Return what the model knows of the steps of the charts' tiles: µs of one on an SM, and of each of several."""
+    """Return the model's times of a step of the charts' tiles: µs of one on an SM, and of each of several."""
     known = {tune.tile_of(setting): (autotuned.named(setting), paces) for setting, paces in autotuned.SETTINGS.items()}
     return Table(
         ("tile/slices", "BK", "blocks that fit on an SM", "µs of a step, alone", "µs, each of several"),
@@ -197,11 +197,11 @@ def ranges() -> Table:
     )
 
 
-def behind_barrier(kernel: Kernel | str, most: int = 6) -> list[str]:
-    """Return the hot loop's barrier and the reads behind it, of A or B, with the FFMAs before and until a first use."""
+def behind_barrier(kernel: Kernel | str) -> list[str]:
+    """Return the hot loop's barrier and six reads behind it, of A or B, with the FFMAs before and until a first use."""
     loop, rows = hot_loop(sass(kernel)), (kernel if isinstance(kernel, Kernel) else find(kernel)).parameters["TM"]
     at = next(at for at, of in enumerate(loop) if "BAR.SYNC" in of.text)
-    behind = [n for n in (*range(at, len(loop)), *range(at)) if loop[n].opcode == "LDS.128"][:most]
+    behind = [n for n in (*range(at, len(loop)), *range(at)) if loop[n].opcode == "LDS.128"][:6]
     bases = [re.split(r"[\[+\]]", loop[n].text)[1] for n in behind]
     return [
         f"after {len(operands(loop[:at])):4} FFMAs     {loop[at].text}",
@@ -230,7 +230,7 @@ def undone() -> dict[str, tuple[Kernel, Point, dict[str, int | float]]]:
 
 
 def loops() -> Table:
-    """Return what these variants take longer and how their warps wait, and the same of 12."""
+    """Return the extra time of these variants and their warps' waits, and the same of 12."""
     rows = [
         *((name, at.ms, counts) for name, (_, at, counts) in undone().items()),
         ("12 (another recording)", before()[(4096,) * 3].ms, profiles.measured(find("12"))),

@@ -13,7 +13,7 @@ RUNG, SIZES = find("18_wgmma"), (2048, 3072, 4096, 8192)
 TWICE = ("hopper", "hopper_again")
 """Two recordings of one plan: the same code, measured twice."""
 STUDENT = {6: 2.447, 12: 2.179}
-"""By degrees of freedom, how many standard deviations one in twenty differences exceeds, by Student's t."""
+"""The standard deviations that one in twenty differences exceeds, by degrees of freedom: Student's t."""
 CHUNK, BOX, DOWN = 16, 64, 3  # bytes; elements in a row of a box, and its pixels; pixels from row to row
 
 
@@ -47,7 +47,7 @@ PRODUCT = RUNG.parameters["BM"] * RUNG.parameters["BN"] * RUNG.parameters["BK"] 
 
 
 def who() -> Figure:
-    """Draw who asks for tiles, who copies them, who is told, and who multiplies them."""
+    """Draw the threads and units that ask for tiles, copy them, are told of them, and multiply them."""
     sheet = Page(306)
     boxes = (
         ((8, 8, 150, 92), PALE, "global memory", "A and B, described", "by tensor maps"),

@@ -18,7 +18,7 @@ from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
 from ..draw.chart import COLOURS, Chart, dye
-from ..draw.division import Part, division
+from ..draw.division import Piece, division
 from ..draw.figure import BODY, INK, Figure
 from ..experiments import ceilings, tune
 from ..model.sass import hot_loop, sass
@@ -57,7 +57,7 @@ def pieces(cluster: int, clusters: int, shared: int, tiles: int, steps: int) -> 
 def picture(tiles: int, steps: int, clusters: int) -> Figure:
     """Draw the pieces of clusters that share all tiles."""
     found = [
-        Part(cluster, tile, 0, begin, end, end - begin == steps)
+        Piece(cluster, tile, 0, begin, end, end - begin == steps)
         for cluster in range(clusters)
         for tile, begin, end in pieces(cluster, clusters, tiles, tiles, steps)
     ]
@@ -70,9 +70,9 @@ def points(kernel: Kernel = KERNEL, recording: str | Path = "any_shape") -> dict
     return {point.size: point for point in recorded(kernel, recording=recording).points}
 
 
-def launched(size: Size, kernel: Kernel = KERNEL, recording: str | Path = "any_shape") -> Launch:
-    """Return what 22 launches for a product on a recording's card, by its table if it has one, else by the model."""
-    return kernel.resolve(imagined(*size, types=KERNEL.types), ceilings.place(load(recording).provenance["gpu"]))
+def launched(size: Size, kernel: Kernel = KERNEL) -> Launch:
+    """Return 22's launch of a product on the recording's card, by its table if it has one, else by the model."""
+    return kernel.resolve(imagined(*size, types=KERNEL.types), ceilings.place(load("any_shape").provenance["gpu"]))
 
 
 def kind(size: Size) -> str:
@@ -85,7 +85,7 @@ def kind(size: Size) -> str:
 
 @lru_cache
 def searched() -> dict[Size, tune.Tuned]:
-    """Return what the search found on an H200, by size."""
+    """Return the search's results on an H200, by size."""
     return {of.size: of for of in tune.load(H200.with_name("tune_22.json")).points if of.digest == KERNEL.digest}
 
 
@@ -95,9 +95,9 @@ def divided(blocks: int, parts: int) -> Way:
     return Way(tuple(any_shape.setting(64, 128, 8, blocks).values()), tiles * (parts > 1), tiles * parts)
 
 
-def finals(size: Size = LONG) -> dict[Way, float]:
-    """Return the µs of what the search timed in turns with cuBLAS at a size."""
-    return {of.way: 1e3 * of.ms for of in searched()[size].finalists}
+def finals() -> dict[Way, float]:
+    """Return the µs of the ways to do `LONG` that the search timed in turns with cuBLAS."""
+    return {of.way: 1e3 * of.ms for of in searched()[LONG].finalists}
 
 
 def parted() -> Table:
@@ -126,7 +126,7 @@ def parted() -> Table:
 
 @lru_cache
 def turns() -> list[tuple[int, Size, tune.Timed, tune.Timed]]:
-    """Return what the search timed both ways: tiles of a cluster at most, size, and times together and in turns.
+    """Return the products that the search timed both ways: a cluster's tiles at most, size, times of both.
 
     Tile, cluster and division are the same.
     """
@@ -140,7 +140,7 @@ def turns() -> list[tuple[int, Size, tune.Timed, tune.Timed]]:
 
 
 def in_turns() -> Table:
-    """Return what turns bring where a cluster has one tile, or more."""
+    """Return the gain by turns where a cluster has one tile, or more."""
     rows = [
         (
             name,
@@ -324,7 +324,7 @@ def chosen(size: Size) -> Kernel:
 
 
 def doer(size: Size) -> str:
-    """Return what does a new product."""
+    """Return the kernel that does a new product."""
     kernel = chosen(size)
     whole = "copying A or B" if kind(size) == KINDS[3] else "two teams" if kernel.parameters["WM"] > 16 else "one team"
     own = "shares" if size[2] > any_shape.BK and (kernel.division or [0])[0] else f"whole tiles, {whole}"
@@ -377,7 +377,7 @@ def descriptor(kernel: Kernel) -> str:
 
 
 def lost_by(kernel: Kernel) -> dict[Size, float]:
-    """Return what share of its time 22 alone takes longer without a part of what it does."""
+    """Return the extra time of a variant over 22 alone, as a share of the latter's, by size."""
     return {size: point.ms / points(ALONE)[size].ms - 1 for size, point in points(kernel).items()}
 
 

@@ -47,12 +47,12 @@ def variants() -> dict[str, Kernel]:
 
 
 def per_product(kernel: Kernel, what: str) -> float:
-    """Return what Nsight Compute counted of a kernel at 4096, for each product of 16 × 16 × 16."""
+    """Return Nsight Compute's counts of a kernel at 4096, for each product of 16 × 16 × 16."""
     return counters.counted(kernel, (4096,) * 3, "sectors")[what] / PRODUCTS
 
 
 def timed() -> dict[str, dict[int, Point]]:
-    """Return what was timed of `variants` in turns with cuBLAS, by size."""
+    """Return the times of `variants` in turns with cuBLAS, by size."""
     return {
         name: {point.M: point for point in recorded(kernel, recording=OTHERS if kernel == TILES else "tensor").points}
         for name, kernel in variants().items()

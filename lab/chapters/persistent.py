@@ -1,7 +1,5 @@
 """Computes the pictures, predictions, tables and figures of chapter 20 and its deeper page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -14,7 +12,7 @@ from sgemm_tutorial.table import Table
 
 from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, WIDTH, Figure, Page
 from ..experiments import sustained
-from ..experiments.ceilings import card
+from ..experiments.ceilings import card, place
 from ..measure.nsight import counted
 from ..variants import HOPPER_STEPS, HOPPER_WIDTHS, find_variant
 from . import equal_shares
@@ -50,7 +48,7 @@ def rounds(size: int, width: int = TILE["BN"]) -> float:
 
 
 def gap(late: bool = False, writing: int = 8, copy: int = 2) -> Figure:
-    """Draw what an SM does between two tiles of C: in 19 and in a block that stays, or in one that also writes `late`.
+    """Draw an SM's work between two tiles of C: in 19 and in a block that stays, or in one that also writes `late`.
 
     Lengths are in pairs' products, and free: nothing tells how long an SM writes.
 
@@ -121,7 +119,7 @@ MOMENTS = (
 
 
 def time_line() -> Figure:
-    """Draw what happens to stage 0 in two blocks of a cluster, in the order of time, with their barriers' counts."""
+    """Draw the events of stage 0 in two blocks of a cluster, in the order of time, with their barriers' counts."""
     wide, tall, told, boxes, arrows = 276, 52, [], [], []
     sides = ((3.5 * MARGIN, ORANGE, "Block 36"), (WIDTH - MARGIN - wide, BLUE, "Block 37"))
     sheet = Page(LINE + 58 * len(MOMENTS) + MARGIN)
@@ -143,7 +141,7 @@ def time_line() -> Figure:
 
 def chosen(size: int) -> int:
     """Return how many columns the tile has that 20 chooses."""
-    return hopper.quickest(size, size, card().sms).BN
+    return hopper.quickest(size, size, place()).BN
 
 
 def change(kernel: Kernel, base: Kernel, size: int) -> str:
@@ -152,7 +150,7 @@ def change(kernel: Kernel, base: Kernel, size: int) -> str:
 
 
 def steps_table() -> Table:
-    """Return what each step of 20 changes at each size, what it gains over 18, and the noise."""
+    """Return the change by each step of 20 at each size, its gain over 18, and the noise."""
     steps = (
         ("one warp only fetches: 19", NINETEEN, EIGHTEEN),
         ("blocks stay", STEPS[0], NINETEEN),
@@ -183,8 +181,8 @@ def clustered(width: int) -> np.ndarray:
 
 
 def widths_table() -> Table:
-    """Return what the choice of a width should gain and gains, where it isn't 256 columns."""
-    columns = {size: [hopper.columns(of, size, size, card().sms) for of in hopper.WIDTHS] for size in ALL}
+    """Return the expected and the measured gain of the chosen width, where it isn't 256 columns."""
+    columns = {size: [hopper.columns(of, size, size, place()) for of in hopper.WIDTHS] for size in ALL}
     rows = [
         (
             f"{size:,}",
@@ -204,7 +202,7 @@ def widths_table() -> Table:
 
 
 def lasting(who: Kernel, size: int = 4096, inputs: str = "normal") -> tuple[float, float]:
-    """Return what one alone for seconds has in its second half: mean ms, and mean watts by NVML."""
+    """Return mean ms, and mean watts by NVML, in the second half of a run alone for seconds."""
     samples = sustained.of(who, size, inputs).samples
     ms, watts = (np.mean(values[len(values) // 2 :]) for values in (samples.ms, samples.watts))
     return float(ms), float(watts)
@@ -225,7 +223,7 @@ def spent(kernel: Kernel) -> list[float]:
 
 
 def spent_table() -> Table:
-    """Return how 19, blocks that stay and 20 spend the cycles of a launch at 4096."""
+    """Return the cycles of a launch at 4096 by their use, of 19, of blocks that stay and of 20."""
     names = ("19", "blocks stay", "20", "20, profiled again")
     return Table(
         ("kernel", "a launch", "products, by data sheet", "work, no products", "no work"),
@@ -240,7 +238,7 @@ def spent_table() -> Table:
 
 
 def both(found: Sequence[float], how: str = ".1f", mark: str = "%") -> str:
-    """Return what the two recordings have."""
+    """Return the two recordings' figures as one text."""
     return " and ".join(f"{value:{how}}{mark}" for value in found)
 
 

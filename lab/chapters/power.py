@@ -20,19 +20,22 @@ from ..records.timings import paired
 from ..variants import HOPPER_WIDTHS
 from . import copy_engine, persistent
 
-KERNEL, SIZES, SIZE = find("20"), (8192, 4096), 8192
-"""The kernel that the page looks at, at which M = N = K, and at which closely."""
+KERNEL = find("20")
+SIZES = (8192, 4096)
+"""M = N = K at which the page compares `KERNEL` and cuBLAS."""
+SIZE = 8192
+"""M = N = K at which it looks closely."""
 BOTH = (KERNEL, cublas.gemm_ex)
 INPUTS = {"zeros": "zeros", "random": "normal"}
 """Kinds of A and B, as the page calls them."""
 AGAIN = {8192: HOPPER_WIDTHS[1], 4096: persistent.STEPS[2]}
-"""By M = N = K: 20's code as the variant whose tile is as wide as the one that 20 chooses, 224 columns, or 256."""
+"""20's code by M = N = K, as the variant whose tile is as wide as the one that 20 chooses: 224 columns, or 256."""
 RECORDINGS = (*copy_engine.TWICE, "order")
 """Recordings that time 19 and 20: two time 20 first, then `AGAIN`, then 19; the last one 19, then 20."""
 COUNTED = ((0, 0.023, "burst", "left"), (2, 4, "alone", "left"))
-"""From which second to which a kernel by itself counts its samples, the way's name, and where that is written."""
+"""The seconds between which samples of a kernel by itself count, the way's name, and the label's place."""
 EARLY = (0.4, 0.8)
-"""From which second to which the runs alone at `SIZE` draw more power than the limit, at nearly one clock."""
+"""The seconds between which the runs alone at `SIZE` draw more power than the limit, at nearly one clock."""
 BANDS = (
     ("ms of a launch (blue: 20, orange: cuBLAS)", (1.4, 1.9, 2.4)),
     ("MHz, by NVML", (800, 1200, 1600, 2000)),
@@ -170,7 +173,7 @@ def by_time() -> np.ndarray:
 
 
 def course() -> Figure:
-    """Draw what was seen in the course of the runs alone of 20 and of cuBLAS, and 20's share, in four `BANDS`."""
+    """Draw the course of 20's and cuBLAS's runs alone, and 20's share, in four `BANDS`."""
     title, limit, seconds = (
         f"Alone on random numbers, M = N = K = {SIZE}",
         recording().provenance["power_limit_watts"],

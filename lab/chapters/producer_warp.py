@@ -30,7 +30,7 @@ def player(A: np.ndarray, B: np.ndarray, wrong: dict[str, tuple[str, str]]) -> P
 
 
 def life(run: Run, stage: int = 1) -> Table:
-    """Return what happens to a stage until it is filled again, and what its mbarriers lack after each step.
+    """Return a stage's events until it is filled again, and the arrivals that its mbarriers lack after each.
 
     Phases are counted from the run's events. The last byte is no event: a phase of ``full`` counts as over when threads
     go on.
@@ -67,7 +67,7 @@ def life(run: Run, stage: int = 1) -> Table:
 
 
 def compared() -> Table:
-    """Return what a profiled launch of 18 and of 19 takes at 4096."""
+    """Return the profiled figures of a launch of 18 and of 19 at 4096."""
     counts, states = ([of(kernel) for kernel in (BEFORE, RUNG)] for of in (profiles.measured, profiles.states))
     rows = [
         ("cycles", *(f"{of['SM cycles']:,}" for of in counts)),

@@ -19,7 +19,7 @@ from ..variants import find_variant
 from . import account
 
 Reads = Sequence[set[int]]
-"""Of each FFMA, in order, the registers that it reads and that the one before it has not kept."""
+"""The registers of each FFMA, in order, that it reads and that the one before it has not kept."""
 RUNGS = LADDER[4:11]
 """05 to 11, which read fragments into registers or could."""
 SHOWN = (
@@ -123,7 +123,7 @@ def limits(kernel: Kernel) -> tuple[float, float, float, float]:
 
 
 def saved() -> Table:
-    """Return what walking to and fro should save of dispatch stalls and of time, and what it saves."""
+    """Return the expected and the measured savings of walking to and fro: dispatch stalls, and time."""
     rows = []
     for name in ("09", "10", "11"):
         both = zip(limits(find_variant(name, "one way")), limits(find(name)), strict=True)

@@ -1,7 +1,5 @@
 """Chapter 23: shared memory against L1 in pairs of kernels, lpha-z's steps, and the figures in its sentences."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise
 
@@ -53,7 +51,7 @@ SQUARE, WHOLE = (profiles.SIZE,) * 3, (3168, 4096, 4096)
 H200, LADDERS, PROFILES, COUNTERS = (
     str(cards.folder("h200") / f"{name}.json") for name in ("steps", "ladder", "profiles", "counters")
 )
-"""What the chapter tells of, whatever card is shown: `WHOLE` and `STEPS_TESTED` are recorded on this one alone."""
+"""The chapter's card, whichever is shown: `WHOLE` and `STEPS_TESTED` are recorded on this one alone."""
 
 
 def timed(kernel: Kernel, size: tuple[int, int, int] = WHOLE) -> Point:

@@ -17,7 +17,7 @@ from . import account
 
 L1 = "L1 and shared memory"
 LEVELS = (L1, L2, DRAM)
-"""From the arithmetic outwards."""
+"""The levels, from the arithmetic outwards."""
 SIZE = profiles.SIZE
 
 

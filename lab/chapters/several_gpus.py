@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sgemm_tutorial import Kernel, cublas, find
+from sgemm_tutorial import Kernel, Place, cublas, find
 from sgemm_tutorial.families.hopper import quickest
 
 from ..boards import find_gpu
@@ -36,7 +36,7 @@ def link() -> tuple[float, float]:
 
 def tiles(rows: int) -> tuple[int, int, float]:
     """Return how many tiles 20 cuts so many rows of 2048 columns into on an H200, their columns, and their slowness."""
-    width = quickest(rows, 2048, find_gpu("H200").sms)
+    width = quickest(rows, 2048, Place(multiprocessors=find_gpu("H200").sms))
     return -(-rows // 128) * -(-2048 // width.BN), width.BN, width.slower
 
 

@@ -94,7 +94,7 @@ def _times(card: str) -> dict[int, tuple[Point, Point]]:
 
 
 def measured(sizes: Iterable[int]) -> Table:
-    """Return what was expected of 12 beside its recorded times, and how many times as long 12 and 11 take."""
+    """Return 12's expected times beside its recorded ones, and both 12's and 11's as multiples of what was expected."""
     return Table(
         ("M = N = K", "12, predicted µs", "12, measured µs", "12: measured / predicted", "11: measured / its line"),
         [(n, _us(expected(n)), _us(times()[n][1].ms), *(f"{1 + late:.3f}" for late in longer(n)[::-1])) for n in sizes],
@@ -113,7 +113,7 @@ def step_cycles(kernel: Kernel) -> float:
 
 
 def loops() -> Table:
-    """Return what the compiler made of the loops of 11 and 12, and what was measured of them."""
+    """Return figures of the machine code of 11's and 12's loops, and their measurements."""
     columns = []
     for kernel in (BEFORE, KERNEL):
         counts = profiles.measured(kernel)
@@ -139,7 +139,7 @@ def loops() -> Table:
 
 
 def races(kernel: Kernel, A: np.ndarray, B: np.ndarray, multiprocessors: int, orders: int = 3) -> str:
-    """Say what the simulator finds where it runs the blocks in other orders too, and looks for races among them."""
+    """Return the simulator's finding where it runs the blocks in other orders too, and looks for races among them."""
     problem = operands.check(A, B, None, 1.0, 0.0)
     launch = kernel.resolve(problem, Place(multiprocessors=multiprocessors))
     arguments = simulator.given(launch, problem)

@@ -110,7 +110,7 @@ def positive(kernels: Mapping[str, Kernel | Gemm]) -> Table:
 
 
 def alone(names: Sequence[str], predicted: Mapping[str, float] | None = None, share: str = ".0%") -> Table:
-    """Return what kernels and SGEMM take at 4096, each alone, below predicted milliseconds if there are any.
+    """Return the times of kernels and SGEMM at 4096, each alone, below predicted milliseconds if there are any.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ MULTIPLYING = 3 * TILE["BM"] * TILE["BN"] * TILE["BK"] // RATE
 
 
 def turned() -> Figure:
-    """Draw why B can't be on the right, and what lies where once the operands are exchanged."""
+    """Draw the reason why B can't be on the right, and the places of all operands once they are exchanged."""
     sheet = Page(216)
     sheet.diagram(
         (
@@ -53,7 +53,7 @@ def turned() -> Figure:
 
 
 def who() -> Figure:
-    """Draw which warps wait for which mbarrier, and which tiles they read and write."""
+    """Draw the mbarriers that each warp waits for, and the tiles that it reads and writes."""
     sheet = Page(318)
     sheet.diagram(
         (
@@ -102,7 +102,7 @@ def who() -> Figure:
 
 
 def flows() -> Table:
-    """Return who moves what through shared memory for one step of BK, how many KiB, and last their sum."""
+    """Return the transfers through shared memory for one step of BK: mover, data, KiB; and last their sum."""
     tile_a, tile_b = (4 * TILE["BK"] * TILE[side] // KIB for side in ("BM", "BN"))
     groups = (KERNEL.threads - 128) // 128  # that multiply
     rows = [

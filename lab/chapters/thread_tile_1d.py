@@ -24,7 +24,7 @@ TILES = ((32, 4), (32, 8), (32, 16), (8, 8), (4, 16))
 
 
 def fetch_map(run: Run, thread: int) -> Figure:
-    """Draw what one thread fetches of both tiles and computes of C, solid, and what its warp does, pale.
+    """Draw the elements of both tiles that one thread fetches and those of C that it computes, solid; its warp's, pale.
 
     All three tiles are drawn to one scale: As to the left of C, Bs above it.
 
@@ -86,7 +86,7 @@ def _fetched(run: Run, name: str, tile: Matrix) -> np.ndarray:
 
 
 def tiles() -> Table:
-    """Return what shared memory and the schedulers have to do in 04 with other BK and TM, and the times, at 4096.
+    """Return the work of shared memory and the schedulers in 04 with other BK and TM, and the times, at 4096.
 
     Wavefronts are by the machine code: one for each read, as all lanes want the same of As; one for each row of a tile
     that a load touches; one for each store.

@@ -74,7 +74,7 @@ def wide_reads(kernel: Kernel) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def shapes() -> Table:
-    """Return what columns and rectangles of other sizes read, how many warps fit, and their times, beside 05."""
+    """Return reads, resident warps and times of columns and rectangles of other sizes, beside 05."""
     own = find("05")
     kernels = {
         "16 × 1 (04)": find("04"),

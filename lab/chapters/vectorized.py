@@ -49,7 +49,7 @@ def steps() -> dict[str, Kernel]:
 
 
 def times() -> Table:
-    """Return what the compiler made of each kernel of `steps`, how many instructions it executes, and its time."""
+    """Return registers, blocks, instructions and time of each kernel of `steps`."""
     rows = []
     for name, kernel in steps().items():
         ms, counts, used = milliseconds(kernel), profile(kernel), resources(kernel)

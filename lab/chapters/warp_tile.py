@@ -118,7 +118,7 @@ def path() -> Table:
 
 
 def shapes() -> Table:
-    """Return what four warp tiles take, lanes in squares: words and wavefronts to read for each k, and the time."""
+    """Return figures of four warp tiles, lanes in squares: words and wavefronts to read for each k, and the time."""
     kernels = {(64, 32): RUNG, (128, 16): RUNG.variant(WM=128, WN=16)} | {sides: ANY[sides] for sides in list(ANY)[1:]}
     rows = [(f"{WM} × {WN}", WM + WN, *_timed(kernel)[::2]) for (WM, WN), kernel in kernels.items()]
     words, reading, ms = list(zip(*rows, strict=True))[1:]
@@ -131,7 +131,7 @@ def shapes() -> Table:
 
 
 def changes() -> Table:
-    """Return what reading takes, the spills and the time: lanes in strips, rows or squares, in both orders."""
+    """Return wavefronts of reads, spills and time: lanes in strips, rows or squares, in both orders."""
     kernels = {
         ("strips (08)", "one way"): STRIPS,
         ("strips (08)", "to and fro"): STRIPS_TO_AND_FRO,

@@ -10,7 +10,7 @@ KERNEL, FP32 = "14_wmma", "11_async_pipeline"
 
 
 def recorded(kernel: str, K: int) -> Error:
-    """Return what is recorded of a kernel or a routine of cuBLAS for standard-normal A and B; of 14 in FP16."""
+    """Return the recorded errors of a kernel or a routine of cuBLAS for standard-normal A and B; of 14 in FP16."""
     found = (e for e in accuracy.load() if (e.kernel, e.K, e.exponent) == (kernel, K, 0))
     return next(e for e in found if kernel != KERNEL or e.types == "FP16")
 

@@ -48,7 +48,7 @@ def layouts() -> dict[str, Kernel]:
 
 
 def paddings() -> Table:
-    """Return what the layout of the tiles changes: sectors, wavefronts of the pipe to shared memory, time and share."""
+    """Return figures by the layout of the tiles: sectors, wavefronts of the pipe to shared memory, time and share."""
     rows = []
     for layout, kernel in layouts().items():
         counted = counters.counted(kernel, (4096,) * 3, "sectors")

@@ -176,7 +176,8 @@ def _growing(boxes: Sequence[Box], colour: str) -> list[Figure]:
 
 def _row(name: str, top: float, bind: bool) -> Figure:
     """Write the amount of a resource that a block takes, and the number of blocks that fit."""
-    takes = f"a block takes {{{name} taken}} of {{{name} there}}" + " bytes" * (name == "shared memory")
+    unit = " bytes" * (name == "shared memory")
+    takes = f"a block takes {{{name} taken}} of {{{name} there}}{unit}"
     weight = "bold" if bind else "normal"
     sheet = Page(HEIGHT, WIDTH)
     sheet.text(MARGIN, top + 14, name, weight=weight)

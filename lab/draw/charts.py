@@ -109,7 +109,8 @@ def by_size(record: Record, of_cublas: bool = False) -> Figure:
         }
     series |= libraries
     unit = "% of cuBLAS" if of_cublas else "TFLOP/s"
-    size = "M = N = K" if all(p.M == p.N == p.K for p in record.points) else "the cube root of M·N·K"
+    square = all(p.M == p.N == p.K for p in record.points)
+    size = "M = N = K" if square else "the cube root of M·N·K"
     most = max(best for line in series.values() for *_, best in line)
     even = len(sizes) > 2 and len(set(np.diff(sizes))) == 1
     chart = Chart(

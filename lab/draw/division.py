@@ -25,7 +25,7 @@ ROW, PITCH = 24, 30  # height of a bar, and from one bar to the next
 
 
 @dataclass(frozen=True)
-class Part:
+class Piece:
     """The part of one tile that one block computes.
 
     Attributes
@@ -47,7 +47,7 @@ class Part:
     writes: bool
 
 
-def parts(run: Run) -> list[Part]:
+def parts(run: Run) -> list[Piece]:
     """Return the parts of tiles that each traced block of a simulated run computed, in order.
 
     It is read off the accesses: the rows of A, the columns of B and the k of both that a block fetched, and the tiles
@@ -82,11 +82,11 @@ def parts(run: Run) -> list[Part]:
         steps = [(row, column, k) for (row, k), (column, _) in zip(seen["A"], seen["B"], strict=True)]
         for (row, column), group in groupby(steps, key=lambda step: step[:2]):
             ks = [k for *_, k in group]
-            found.append(Part(block, row, column, ks[0], ks[-1] + 1, (block, row, column) in written))
+            found.append(Piece(block, row, column, ks[0], ks[-1] + 1, (block, row, column) in written))
     return found
 
 
-def division(found: Sequence[Part], multiprocessors: int, title: str, steps: int = 0, of: str = "SM") -> Figure:
+def division(found: Sequence[Piece], multiprocessors: int, title: str, steps: int = 0, of: str = "SM") -> Figure:
     """Draw the work of each multiprocessor over time, if it runs one block at a time and all steps take equally long.
 
     Blocks go to the multiprocessors in order, each to the one that is free first. Tiles are numbered in the order of
@@ -94,7 +94,7 @@ def division(found: Sequence[Part], multiprocessors: int, title: str, steps: int
 
     Parameters
     ----------
-    found : sequence of Part
+    found : sequence of Piece
     multiprocessors : int
     title : str
     steps : int
@@ -129,7 +129,8 @@ def division(found: Sequence[Part], multiprocessors: int, title: str, steps: int
         colour, number = COLOURS[tiles[part.row, part.column] % 4], tiles[part.row, part.column]
         sheet.boxes([(x + 1, y, width - 2, ROW)], (colour, 0.45 if part.writes else 0.2), edgecolor=colour)
         texts = (f"{number}: {part.begin}–{part.end - 1}", str(number), "")
-        sheet.text(x + width / 2, y + 17, next(text for text in texts if room(text) <= width), "center")
+        fitting = next(text for text in texts if room(text) <= width)
+        sheet.text(x + width / 2, y + 17, fitting, "center")
     sheet.lines([[(left, top - 6), (left, bottom - 2)]], INK)
     note = f"Tile: steps. Pale: {'another block completes the tile' if of == 'SM' else 'a part of a sum'}. "
     note += f"{longest} steps, {used:.0%} of the {of}s' time used."

@@ -214,12 +214,12 @@ class _Cells(Matrix):
             self.sheet.boxes([inside], edgecolor=INK, linewidth=3)
 
     def beside(self, step: int, text: Callable[[int], str]) -> None:
-        """Write what stands before every so many rows."""
+        """Write labels before every so many rows."""
         for row in range(0, self.rows, step):
             self.sheet.text(MARGIN, self.y + row * self.down + 16, text(row))
 
     def above(self, step: int, text: Callable[[int], str]) -> None:
-        """Write what stands above every so many columns."""
+        """Write labels above every so many columns."""
         for column in range(0, self.columns, step):
             self.sheet.text(self.x + column * self.across, self.y - 8, text(column))
 

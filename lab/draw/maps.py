@@ -149,7 +149,7 @@ class Matrix:
         return self.x + column * self.across, self.y + row * self.down, width * self.across, height * self.down
 
     def strips(self, start: int, count: int) -> Iterator[Box]:
-        """Yield what `count` elements from index `start` on fill: of their first row, whole rows together, the last."""
+        """Yield boxes that `count` elements from index `start` on fill: in their first row, whole rows, the last."""
         end = min(start + count, self.rows * self.columns)
         while start < end:
             row, column = divmod(start, self.columns)
@@ -233,7 +233,8 @@ def _measure(sheet: Page, matrix: Matrix, area: tuple[int, int, int, int], heigh
     left, top, across, down = matrix.whole
     if width:
         label = _extent(width, wide, matrix.columns - column)
-        line, base = (y + h + 5, y + h + 21) if y + h + 24 <= top + down else (y - 5, y - 10)
+        below = y + h + 24 <= top + down
+        line, base = (y + h + 5, y + h + 21) if below else (y - 5, y - 10)
         sheet.lines([[(x, line), (x + w, line)]], linewidth=2)
         _label(sheet, x, w, base, label)
     if height:

@@ -30,7 +30,7 @@ WAYS = {"columns": "of columns", "ahead": "of rows"}
 
 
 def panels(name: str) -> Player:
-    """Draw what four GPUs multiply and fetch, step by step, with panels of B's columns or of its rows.
+    """Draw the products and transfers of four GPUs, step by step, with panels of B's columns or of its rows.
 
     The steps are those of `several.steps`.
 

@@ -120,7 +120,7 @@ def in_rows(r: Request) -> tuple[list[tuple[int, int, list[int]]], int]:
 
 
 def frame(title: str, rows: int, height: float) -> Figure:
-    """Draw what stands still in pictures of requests that have up to so many rows, so many pixels high."""
+    """Draw the parts that stand still in pictures of requests with up to so many rows, so many pixels high."""
     bottom = ROWS_AT + rows * height
     sheet = Page(under(rows, height), WIDTH, title)
     for lane in (8, 16, 24, 31):
@@ -171,7 +171,8 @@ def _pictures(
 def _totals(of: Sequence[Request]) -> Counter[str]:
     """Return how many sectors and wavefronts some requests need."""
     sectors = sum(r.sectors for r in of if r.space == "global")
-    return +Counter(sectors=sectors, wavefronts=sum(r.wavefronts for r in of if r.space == "shared"))
+    wavefronts = sum(r.wavefronts for r in of if r.space == "shared")
+    return +Counter(sectors=sectors, wavefronts=wavefronts)
 
 
 def draw_request(sheet: Page, r: Request, height: float) -> None:

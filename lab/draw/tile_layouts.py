@@ -38,7 +38,7 @@ PALER = (INK, 0.07)
 
 @dataclass(frozen=True)
 class TileLayout:
-    """How the rows of a tile lie in shared memory, one behind the other.
+    """The layout of a tile's rows in shared memory, one behind the other.
 
     Attributes
     ----------

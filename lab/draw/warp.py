@@ -19,7 +19,7 @@ from .figure import (
 
 _ENDS = ((0x00, 0x72, 0xB2), (0xB5, 0x65, 0xA7), (0xDE, 0x79, 0x00))
 _COLOURS = np.transpose([np.interp(np.linspace(0, 2, WARP), range(3), part) for part in zip(*_ENDS, strict=True)])
-"""From blue to orange, which colour-blind readers tell apart, at equal contrast to white and to near-black."""
+"""Colours from blue to orange, which colour-blind readers tell apart, at equal contrast to white and to near-black."""
 
 
 def lane_colour(lane: int) -> str:

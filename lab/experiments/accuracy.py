@@ -29,7 +29,7 @@ DEPTHS = (16, 64, 256, 1024, 4096, 16384)
 """The depths K, with standard-normal A and B."""
 EXPONENTS = tuple(range(-26, 17, 2))
 """Exponents of the powers of two that A and B are scaled by, with K = `SIDE`."""
-KERNELS = ("11", "14", "15")
+KERNELS = ("async_pipeline", "wmma", "wmma_warp_tile")
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ CLOSELY: tuple[Size, ...] = tuple((n, n, n) for n in (256, 512, 1024, 2048, 2560
 
 
 @dataclass(frozen=True)
-class Launch:
+class ProfiledLaunch:
     """One kernel of a product.
 
     Attributes
@@ -70,10 +70,10 @@ class Launch:
 class Dissected(Sized):
     """The launches of one product, in order."""
 
-    launches: list[Launch] = field(hash=False)
+    launches: list[ProfiledLaunch] = field(hash=False)
 
     @property
-    def main(self) -> Launch:
+    def main(self) -> ProfiledLaunch:
         """The launch that takes longest."""
         return max(self.launches, key=lambda launch: launch.counts["nanoseconds"])
 
@@ -95,7 +95,7 @@ AT_ONCE = 16
 
 def plan() -> Plan:
     """Return the plan of the recording: cuBLAS at all of `SIZES`, and 13 beside it at `CLOSELY`."""
-    items = [(cublas.sgemm, size) for size in SIZES] + [(find("13"), size) for size in CLOSELY]
+    items = [(cublas.sgemm, size) for size in SIZES] + [(find("autotuned"), size) for size in CLOSELY]
     settings = {"metrics": METRICS, "closely": profiles.METRICS}
     return Plan("anatomy", Recording[Dissected], items, measure, settings, takes=0.9, made_on=made_on)
 
@@ -126,11 +126,11 @@ def divided(rows: Sequence[dict[str, str]]) -> list[list[dict[str, str]]]:
     return products
 
 
-def launched(row: dict[str, str], metrics: dict[str, str]) -> Launch:
+def launched(row: dict[str, str], metrics: dict[str, str]) -> ProfiledLaunch:
     """Return a launch as a row of ncu's describes it."""
     grid, block = (list(map(int, re.findall(r"\d+", row[f"{what} Size"]))) for what in ("Grid", "Block"))
     counts = {ours: number(row[theirs]) for ours, theirs in metrics.items()}
-    return Launch(row["Kernel Name"], grid, block, counts)
+    return ProfiledLaunch(row["Kernel Name"], grid, block, counts)
 
 
 def launch(items: Sequence[Item]) -> None:

@@ -71,9 +71,23 @@ def of(kernel: Kernel, size: int = 4096, inputs: str = "normal") -> Clocks:
 def plan() -> Plan:
     """Return the plan: kernels of all kinds on random numbers and on zeros, some at a larger size."""
     full, large = sizes_of((4096, 8192))
-    kernels = [find(name) for name in ("11", "13", "14", "15", "16", "17", "18", "19", "20", "21")]
+    kernels = [
+        find(name)
+        for name in (
+            "async_pipeline",
+            "autotuned",
+            "wmma",
+            "wmma_warp_tile",
+            "mma",
+            "tf32x3",
+            "wgmma",
+            "producer_warp",
+            "persistent",
+            "tf32x3_wgmma",
+        )
+    ]
     items = [(kernel, full, inputs) for kernel in kernels for inputs in ("normal", "zeros")]
-    items += [(find(name), large, "normal") for name in ("13", "20")]
+    items += [(find(name), large, "normal") for name in ("autotuned", "persistent")]
     return Plan("clocks", Recording[Clocks], items, measure, {"seconds": SECONDS}, takes=2.0)
 
 

@@ -105,7 +105,7 @@ def sectors_plan() -> Plan:
     16 is counted with rows of A that begin in other banks of L1 too; see `OTHER_ROWS`.
     """
     items = [(kernel, LARGE) for kernel in (*variants.TENSOR, *variants.HOPPER)]
-    return nsight.plan("sectors", [*items, (find("16"), OTHER_ROWS)], METRICS)
+    return nsight.plan("sectors", [*items, (find("mma"), OTHER_ROWS)], METRICS)
 
 
 def measured(kernel: Kernel, M: int, N: int, K: int) -> dict[str, int | float]:

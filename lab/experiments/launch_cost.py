@@ -1,4 +1,4 @@
-"""Measures how long single launches appear to take, in three ways, two of which are a trap.
+"""Measures single launches in three ways, two of which are a trap.
 
 The same launches are timed by the host's clock, one at a time; between two events, one at a time; and as `timing` does,
 in batches behind a spin kernel, which is the time of the GPU alone. The launches have nothing left to check or prepare,
@@ -29,7 +29,7 @@ from ..records.timings import Ms
 
 WAYS = ("host clock", "events", "device")
 CUBLAS = Gemm("cuBLAS", FP32)
-KERNEL = "03_shared_tile"
+KERNEL = find("shared_tile").name
 """The kernel that is timed beside cuBLAS."""
 
 

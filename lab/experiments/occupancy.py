@@ -1,4 +1,4 @@
-"""Records how many blocks of each kernel fit on an SM by CUDA's own count, to check `model.occupancy` against it."""
+"""Records the blocks of each kernel that fit on an SM by CUDA's own count, to check `model.occupancy` against it."""
 
 from collections.abc import Iterator, Sequence
 

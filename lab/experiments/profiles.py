@@ -64,7 +64,7 @@ BETWEEN = "cycles between a warp's instructions"
 BARRIER, DISPATCH, SHARED, L2 = (
     f"state: {state}" for state in ("barrier", "dispatch", "waits for shared memory", "waits for L2 or DRAM")
 )
-"""Those of `METRICS` that several chapters compare: the cycles, and a few of the states among them."""
+"""The `METRICS` that several chapters compare: the cycles, and a few of the states among them."""
 
 METRICS = (
     INSTRUCTIONS

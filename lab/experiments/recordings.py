@@ -43,7 +43,8 @@ COLD_SIZES = sizes_of((128, 256, 512, 1024, 1536, 2048))
 OTHER_SIZES = sizes_of((256, 512, 1024, 2048, 4096))
 """Square problems at which the kernels beside the ladder are timed."""
 
-ADDED, ADDED_SIZES = ("13", "16", "21", "20", "22"), sizes_of((512, 1024, *range(1536, 4097, 512), 8192))
+ADDED = ("autotuned", "mma", "tf32x3_wgmma", "persistent", "any_shape")
+ADDED_SIZES = sizes_of((512, 1024, *range(1536, 4097, 512), 8192))
 """Kernels and square problems that are timed with C added to as well, β = 1."""
 
 PITCHES = sizes_of([*((2048, 2048, K) for K in (2048, 2049, 2052, 2056, 2080)), (2048, 2049, 2048)])
@@ -89,7 +90,7 @@ def _hopper(name: str) -> Plan:
     Two recordings hold them: what differs between the two is chance.
     """
     items = [(kernel, size) for size in (*FULL, *LARGE) for kernel in variants.HOPPER]
-    widths = (find("20"), *variants.HOPPER_STEPS[1:], *variants.HOPPER_WIDTHS)
+    widths = (find("persistent"), *variants.HOPPER_STEPS[1:], *variants.HOPPER_WIDTHS)
     items += [(kernel, size) for size in BETWEEN for kernel in widths]
     return plan(name, items, processes=3, **IN_THREE)
 
@@ -103,11 +104,11 @@ def _any_shape() -> Plan:
 
     BF16 and a C of 16 bits are timed at every third shape, and the latter at a network's layers.
     """
-    sizes, short = sizes_of([256, 512, 1024, *AWKWARD]), find("22", BITS=16)
-    items = [(find("22"), size) for size in (*SQUARES, *SHAPES, *sizes)]
-    items += [(kernel, size) for size in SHAPES[::3] for kernel in (find("22", T="__nv_bfloat16"), short)]
+    sizes, short = sizes_of([256, 512, 1024, *AWKWARD]), find("any_shape", BITS=16)
+    items = [(find("any_shape"), size) for size in (*SQUARES, *SHAPES, *sizes)]
+    items += [(kernel, size) for size in SHAPES[::3] for kernel in (find("any_shape", T="__nv_bfloat16"), short)]
     items += [(short, size) for size in LAYERS]
-    items += [(kernel, size) for size in sizes for kernel in (*variants.ANY_SHAPE, find("20"))]
+    items += [(kernel, size) for size in sizes for kernel in (*variants.ANY_SHAPE, find("persistent"))]
     return plan("any_shape", list(dict.fromkeys(items)), search=True, **IN_SHORT)
 
 
@@ -117,7 +118,7 @@ TIMES: dict[str, Callable[[], Plan]] = {
     "cold": lambda: _timed("cold", FIXED, COLD_SIZES, flush_l2=True),
     "variants": lambda: _timed("variants", dict.fromkeys((*variants.VARIANTS, *variants.YOUR_KERNEL)), FULL),
     "resident": lambda: _timed("resident", variants.RESIDENT, FULL),
-    "pitch": lambda: _timed("pitch", (find("01"), find("02")), PITCHES),
+    "pitch": lambda: _timed("pitch", (find("naive"), find("coalesced")), PITCHES),
     "others": lambda: _timed("others", CATALOGUE[len(LADDER) :], OTHER_SIZES, processes=3),
     "fragments": lambda: _timed("fragments", variants.FRAGMENTS, FULL),
     "tensor": _tensor,
@@ -125,7 +126,10 @@ TIMES: dict[str, Callable[[], Plan]] = {
     "hopper_again": lambda: _hopper("hopper_again"),
     # 19 before 20: elsewhere 20 comes first.
     "order": lambda: plan(
-        "order", [(find(name), size) for size in (*LARGE[-1:], *FULL) for name in ("19", "20")], processes=3, **IN_THREE
+        "order",
+        [(find(name), size) for size in (*LARGE[-1:], *FULL) for name in ("producer_warp", "persistent")],
+        processes=3,
+        **IN_THREE,
     ),
     "sustained": sustained.plan,
     "clocks": clocks.plan,
@@ -133,15 +137,15 @@ TIMES: dict[str, Callable[[], Plan]] = {
     "reach": two_gpus.reach_plan,
     "tune": lambda: tune.plan((*SQUARES, *SHAPES)),
     "tune_22": lambda: tune.tensor_plan((*SQUARES, *SHAPES, *LAYERS, *FITTED_TO)),
-    "squares": lambda: _timed("squares", (find("13"),), SQUARES, search=True),
-    "shapes": lambda: _timed("shapes", (find("13"),), SHAPES, search=True),
+    "squares": lambda: _timed("squares", (find("autotuned"),), SQUARES, search=True),
+    "shapes": lambda: _timed("shapes", (find("autotuned"),), SHAPES, search=True),
     "random": tune.random_plan,
     "random_22": lambda: tune.random_plan("random_22", tune.ON_TENSOR_CORES, HELD_OUT),
     "any_shape": _any_shape,
     "overlap": lambda: plan("overlap", variants.OVERLAP, **SAMPLING),
     # 21 as it is called: it leaves to 13 what 13 does more quickly.
     "fastest": lambda: plan(
-        "fastest", [(find("21"), size) for size in (*SQUARES, *SHAPES[::3])], search=True, **IN_SHORT
+        "fastest", [(find("tf32x3_wgmma"), size) for size in (*SQUARES, *SHAPES[::3])], search=True, **IN_SHORT
     ),
     "steps": lambda: _timed("steps", STEPS, STEP_SIZES, processes=3),
     "launch_cost": launch_cost.plan,

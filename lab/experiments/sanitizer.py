@@ -43,7 +43,7 @@ def kernels() -> tuple[Kernel, ...]:
         variants.STEPS[1],
         variants.STEPS[-1],
         variants.STEP_IN_FP64,
-        find("15").variant(STAGES=0),
+        find("wmma_warp_tile").variant(STAGES=0),
         variants.HOPPER_STEPS[-1],
     )
 
@@ -52,11 +52,11 @@ def controls() -> list[tuple[str, Kernel]]:
     """Return tools, each with a kernel in which it must find something."""
     half = "if (threadIdx.x < 16) " + COMPLETE
     return [
-        ("memcheck", find("02").edited(("if (row >= M || col >= N) return;", ""), label="no bounds")),
-        ("memcheck", find("07").edited((" && aligned(C, N)", ""), label="C's alignment not looked at")),
-        ("racecheck", find("03").edited((COMPLETE, ""), label="a barrier missing")),
-        ("initcheck", find("02").edited(("if (beta != 0.0f)", ""), label="C read where β = 0")),
-        ("synccheck", find("03").edited((COMPLETE, half), label="a barrier for half of a warp")),
+        ("memcheck", find("coalesced").edited(("if (row >= M || col >= N) return;", ""), label="no bounds")),
+        ("memcheck", find("vectorized").edited((" && aligned(C, N)", ""), label="C's alignment not looked at")),
+        ("racecheck", find("shared_tile").edited((COMPLETE, ""), label="a barrier missing")),
+        ("initcheck", find("coalesced").edited(("if (beta != 0.0f)", ""), label="C read where β = 0")),
+        ("synccheck", find("shared_tile").edited((COMPLETE, half), label="a barrier for half of a warp")),
     ]
 
 

@@ -78,17 +78,17 @@ def plan() -> Plan:
     It has both versions of 17, also with one accumulator, and one with big parts alone; a kernel for each other type;
     and cuBLAS.
     """
-    split, on_hopper = find("17"), find("21_tf32x3_wgmma")
+    split, on_hopper = find("tf32x3"), find("tf32x3_wgmma")
     kernels = (
         split,
-        variants.find_variant("17", "one accumulator"),
-        variants.find_variant("17", "big parts alone"),
+        variants.find_variant("tf32x3", "one accumulator"),
+        variants.find_variant("tf32x3", "big parts alone"),
         on_hopper,
-        variants.find_variant("21_tf32x3_wgmma", "one accumulator"),
+        variants.find_variant("tf32x3_wgmma", "one accumulator"),
         cublas.sgemm,
         variants.STEP_IN_FP64,
-        find("11"),
-        find("16"),
+        find("async_pipeline"),
+        find("mma"),
         variants.IN_BF16[1],
         cublas.gemm_ex,
         cublas.gemm_ex_bf16,

@@ -1,10 +1,8 @@
-"""Measures what a product takes in a burst, for some seconds, and in turns with cuBLAS, and the energy that it draws.
+"""Measures a product's time and energy in a burst, for some seconds, and in turns with cuBLAS.
 
 A card runs at its highest clock until its power limit lowers it. So the same product has several times, and which of
 two is faster may differ among them. Nothing on the card is set, only read.
 """
-
-from __future__ import annotations
 
 import math
 import statistics
@@ -136,18 +134,18 @@ INPUTS = {
 
 def plan() -> Plan:
     """Return the plan: tensor-core kernels alone for some seconds, some in all protocols and on other inputs."""
-    some = (find("16"), find("20"), cublas.gemm_ex, find("13"), find("21"), cublas.sgemm)
-    more = (*map(find, ("14", "15", "17", "18", "19")), HOPPER_STEPS[1])
+    some = (find("mma"), find("persistent"), cublas.gemm_ex, find("autotuned"), find("tf32x3_wgmma"), cublas.sgemm)
+    more = (*map(find, ("wmma", "wmma_warp_tile", "tf32x3", "wgmma", "producer_warp")), HOPPER_STEPS[1])
     full, large = sizes_of((4096, 8192))
-    items = [(kernel, full, "normal", "lasting") for kernel in (*more, find("22"))]
+    items = [(kernel, full, "normal", "lasting") for kernel in (*more, find("any_shape"))]
     for size, inputs, kernel in product((full, large), INPUTS, some):
         protocols = PROTOCOLS if inputs in ("normal", "zeros") else ("lasting",) if size == full else ()
         items += [(kernel, size, inputs, how) for how in protocols if how != "in turns" or isinstance(kernel, Kernel)]
-    items.append((find("22"), large, "normal", "lasting"))
+    items.append((find("any_shape"), large, "normal", "lasting"))
     items += [
         (kernel, size, "normal", "lasting")
         for size in sizes_of((2048, 3072))
-        for kernel in (find("22"), cublas.gemm_ex)
+        for kernel in (find("any_shape"), cublas.gemm_ex)
     ]
     settings = {"lasting_s": SECONDS, "bursts": BURSTS, "chunks": CHUNKS, "rest": REST, **SAMPLING}
     return Plan("sustained", Recording[Sustained], items, measure, settings, takes=2.3, made_on=made_on)
@@ -157,6 +155,9 @@ def made_on() -> Provenance:
     """Return the provenance with the limit of the card's power in watts, where NVML tells it."""
     limit = Meter().ask("EnforcedPowerLimit")
     return provenance() if limit is None else {**provenance(), "power_limit_watts": round(limit / 1000)}
+
+
+Seen = tuple[int | None, float | None, int | None, int | None]
 
 
 class Meter(Sensors):
@@ -172,9 +173,6 @@ class Meter(Sensors):
     def see(self) -> Seen:
         """Return the clock in MHz, the power in watts, the energy so far in millijoules, and the reasons, now."""
         return *self.read(), self.ask("TotalEnergyConsumption"), self.ask("CurrentClocksEventReasons")
-
-
-Seen = tuple[int | None, float | None, int | None, int | None]
 
 
 def problems(missing: Sequence[Item]) -> Iterator[tuple[Item, operands.Problem]]:

@@ -20,7 +20,6 @@ import cupy
 import numpy as np
 
 from sgemm_tutorial import cublas, gpu, operands, timing, tuned
-from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import ArgumentError, DeviceError, TutorialError
 from sgemm_tutorial.families import any_shape, autotuned
 from sgemm_tutorial.families.autotuned import PARAMETERS, named
@@ -119,7 +118,7 @@ def select(recording: Tuning, sizes: Sequence[Size] | None) -> list[Tuned]:
     ArgumentError
         There are none.
     """
-    points = files.find(recording.points, find("13"), "tune")
+    points = files.find(recording.points, KERNEL, "tune")
     found = [point for point in points if sizes is None or point.size in sizes]
     if not found:
         has = ", ".join(times_of(point.size) for point in points)
@@ -199,7 +198,7 @@ def by_tile(points: Sequence[Tuned], settings: Sequence[Sequence[int]]) -> dict[
 Hopeful = tuple[float, int, list[Way]]
 """The least µs that a model expects of a setting, the setting's number, and its ways, the most promising first."""
 
-KERNEL = find("13")
+KERNEL = autotuned.KERNEL
 TRIED = (
     (64, 32, 12, 1, 16),
     (64, 64, 12, 1, 16),
@@ -253,7 +252,10 @@ TRIED = (
     (192, 160, 4, 1, 16),
     (192, 192, 4, 1, 16),
 )
-"""Settings of 22 that are tried, `any_shape.PACES` among them: BM, BN, STAGES, CLUSTER and WM."""
+"""Settings of 22 that are tried, all of `any_shape.PACES` among them: BM, BN, STAGES, CLUSTER and WM.
+
+They stand in the order of the recording, whose points give a setting's number.
+"""
 REGISTERS = 65_536  # of an SM, every GPU since Kepler
 FINALISTS = 4
 """Settings that are timed precisely at each size, beside the model's choice."""
@@ -405,10 +407,10 @@ def _ways_on_tensor_cores(
     found = []
     for number, setting in enumerate(every):
         if len(setting) == len(any_shape.PARAMETERS):
-            divisions = any_shape.ways(setting, size, place.multiprocessors)[:DIVISIONS]
+            divisions = any_shape.ways(setting, size, place)[:DIVISIONS]
         else:
             of = dict(zip(any_shape.DEEP_PARAMETERS, setting, strict=True))
-            divisions = [(any_shape.deep_cost(of, size, place.multiprocessors), 0, 1)]
+            divisions = [(any_shape.deep_cost(of, size, place), 0, 1)]
         if divisions[0][0] < float("inf"):
             found.append((divisions[0][0], number, [Way(setting, *division) for _, *division in divisions]))
     return found
@@ -440,7 +442,7 @@ class Space(NamedTuple):
 
 
 ON_CUDA_CORES = Space(KERNEL, _ways, _expected)
-ON_TENSOR_CORES = Space(find("22"), _ways_on_tensor_cores, _expected_on_tensor_cores)
+ON_TENSOR_CORES = Space(any_shape.KERNEL, _ways_on_tensor_cores, _expected_on_tensor_cores)
 
 
 def tensor_plan(sizes: Sequence[Size]) -> Plan:

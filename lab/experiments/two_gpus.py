@@ -116,7 +116,7 @@ def numbers() -> list[int]:
 
 def plan() -> Plan:
     """Return the plan of the recording: our fastest kernels and cuBLAS in each way, and the transfers alone."""
-    ours, many = ((find("13"), cublas.sgemm), (find("20"), cublas.gemm_ex)), numbers()
+    ours, many = ((find("autotuned"), cublas.sgemm), (find("persistent"), cublas.gemm_ex)), numbers()
     items: list[Item] = []
     for size in (*SIZES, *LARGE) if max(many) > 2 else SIZES:
         for kernel, gemm in ours:

@@ -45,9 +45,9 @@ def counted(kernel: Kernel, size: Size, recording: str) -> dict[str, int | float
     return dict(files.point(recording, Counted, kernel, size).counts)
 
 
-def made(recording: str, form: type[Recording] = Recording[Counted]) -> str:
+def made(recording: str) -> str:
     """Return on which GPU, when, and with which Nsight Compute a recording was made."""
-    of = files.load(recording, form).provenance
+    of = files.load(recording, Recording[Counted]).provenance
     return f"Measured on {of['gpu']}, {of['date'][:10]}, Nsight Compute {of['ncu']}"
 
 

@@ -11,7 +11,7 @@ from ..boards import Gpu
 
 @dataclass(frozen=True, repr=False)
 class Occupancy(Tabular):
-    """How a kernel fills an SM.
+    """The blocks and warps of a kernel that fit on an SM, and the resource that limits them.
 
     Attributes
     ----------

@@ -80,7 +80,7 @@ WAVEFRONTS: dict[str, Callable[[Parameters], float]] = {
     "10_double_buffer": _squares,
     "11_async_pipeline": _copied,
 }
-"""By rung, wavefronts for each multiply-add of a warp, at the rung's own shape of a warp."""
+"""Wavefronts for each multiply-add of a warp, at the rung's own shape of a warp, by rung."""
 
 
 def cycles(kernel: Kernel | str, gpu: Gpu) -> dict[str, float]:

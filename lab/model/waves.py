@@ -39,4 +39,5 @@ def wave_share(blocks: int, places: int) -> float:
     for name, number in (("blocks", blocks), ("places", places)):
         if number < 1:
             raise ArgumentError(name, str(number), "1 or more")
-    return blocks / (-(-blocks // places) * places)
+    rounds = -(-blocks // places)
+    return blocks / (rounds * places)

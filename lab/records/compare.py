@@ -55,7 +55,8 @@ def verdict(then: Point, now: Point, noise: float = 0.0) -> str:
     """Say whether one measurement is faster than another beyond the spread of both, and beyond the noise."""
     if now.ms_p90 < then.ms_p10 and then.ms / now.ms > 1 + noise:
         return "faster"
-    return "slower" if now.ms_p10 > then.ms_p90 and now.ms / then.ms > 1 + noise else "within the spread"
+    slower = now.ms_p10 > then.ms_p90 and now.ms / then.ms > 1 + noise
+    return "slower" if slower else "within the spread"
 
 
 def _key(point: Point) -> Hashable:

@@ -4,11 +4,10 @@ The figures are copied as they stand in the sources, contradictions and all. Boe
 for this book. The assignment of their kernels to our rungs is our reading of their code or description.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from sgemm_tutorial.catalogue import find
@@ -53,7 +52,7 @@ RUNGS = {
     "siboehm": BOEHM,
     "siboehm code, measured on H100": BOEHM,
 }
-"""For each source, its kernels' names and the numbers of the rungs that do the same."""
+"""The names of each source's kernels, and the numbers of the rungs that do the same."""
 NAMES = {
     "optimization-procedure": "T4 article",
     "siboehm": "Boehm",
@@ -105,13 +104,14 @@ class Result:
         """Card and source, such as "RTX 3080, junstar92"."""
         return f"{card_name(self.gpu)}, {NAMES.get(self.source, self.source)}"
 
-    def of(self, other: Result) -> float:
+    def of(self, other: "Result") -> float:
         """Speed as a fraction of another's of the same source."""
         return self.tflops / other.tflops
 
 
-def load(path: Path = FILE) -> list[Result]:
-    """Read all figures, in the file's order.
+@cache
+def load(path: Path = FILE) -> tuple[Result, ...]:
+    """Return all figures, in the file's order. The file is read once.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def load(path: Path = FILE) -> list[Result]:
 
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            return [
+            return tuple(
                 Result(
                     row["source"],
                     row["gpu"],
@@ -135,7 +135,7 @@ def load(path: Path = FILE) -> list[Result]:
                     number(row["gflops"]),
                 )
                 for row in csv.DictReader(file)
-            ]
+            )
     except (OSError, KeyError, ValueError, TypeError) as error:
         raise ArgumentError("path", f"{path} ({error!r})", "a table of published results") from None
 

@@ -1,7 +1,5 @@
 """Recorded times: each kernel beside cuBLAS, sample by sample, from one process or several."""
 
-from __future__ import annotations
-
 import dataclasses
 import statistics
 from collections.abc import Collection, Sequence
@@ -134,7 +132,9 @@ class Point(Sized):
     searched: Searched | None = None
 
     @classmethod
-    def summing(cls, batch: int, processes: list[Process], found: tuple[str, int] | None = None, **what: Any) -> Point:
+    def summing(
+        cls, batch: int, processes: list[Process], found: tuple[str, int] | None = None, **what: Any
+    ) -> "Point":
         """Return the point of these samples. `what` are its other fields.
 
         `found` is cuBLASLt's algorithm and the number of algorithms tried, if all processes have samples of it.
@@ -150,7 +150,7 @@ class Point(Sized):
         """The number of processes in which it was measured, as far as their samples were kept."""
         return len(self.processes)
 
-    def joined(self, other: Point) -> Point:
+    def joined(self, other: "Point") -> "Point":
         """Return the point of both points' samples."""
         what = {each.name: getattr(other, each.name) for each in dataclasses.fields(Sized)}
         found = other.searched and (other.searched.algorithm, other.searched.tried)
@@ -196,7 +196,7 @@ class Point(Sized):
 class Record(Tabular, Recording[Point]):
     """Times with their provenance and settings."""
 
-    def select(self, kernels: Collection[Kernel] | None = None, sizes: Collection[Size] | None = None) -> Record:
+    def select(self, kernels: Collection[Kernel] | None = None, sizes: Collection[Size] | None = None) -> "Record":
         """Return a record of only these kernels, as they are now, and sizes; None means all."""
         wanted = None if kernels is None else {files.identity(kernel): kernel for kernel in kernels}
         points = [

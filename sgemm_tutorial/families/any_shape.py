@@ -9,8 +9,6 @@ long K to `DEEP`, and a short K to `SHALLOW`; each has a model of its own. All w
 only the order of the choices counts. Nothing is measured at a call, and the same problem is always done the same way.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
@@ -196,10 +194,10 @@ class AnyShape(Persistent):
         elif way and hands_over:
             return DEEP.variant(**own, **dict(zip(DEEP_PARAMETERS, way.setting, strict=True)))
         else:
-            expected = ((*ways(tuple(of.values()), problem.shape, place.multiprocessors)[0], of) for of in SETTINGS)
+            expected = ((*ways(tuple(of.values()), problem.shape, place)[0], of) for of in SETTINGS)
             us, shared, clusters, of = min(expected, key=lambda way: way[0])
             if hands_over:
-                quicker, other, settings = min(_others(problem, place.multiprocessors), key=lambda way: way[0])
+                quicker, other, settings = min(_others(problem, place), key=lambda way: way[0])
                 if quicker < us + copying(problem):
                     return other.variant(**own, **settings)
         return dataclasses.replace(kernel, parameters=kernel.parameters | of, division=(shared, clusters), settled=True)
@@ -218,9 +216,7 @@ class AnyShape(Persistent):
         """
         of, (M, N, K) = kernel.parameters, problem.shape
         tiles, steps = -(-M // (of["BM"] * of["CLUSTER"])) * -(-N // of["BN"]), -(-K // BK)
-        shared, clusters = (
-            kernel.division or ways(tuple(map(of.get, PARAMETERS)), problem.shape, place.multiprocessors)[0][1:]
-        )
+        shared, clusters = kernel.division or ways(tuple(map(of.get, PARAMETERS)), problem.shape, place)[0][1:]
         if not (0 <= shared <= tiles and 1 <= clusters <= (shared * steps or tiles)):
             needs = f"at most {tiles} shared tiles, and for each cluster a step of theirs, or a tile if none is shared"
             raise ArgumentError("division", f"{shared} and {clusters}", needs)
@@ -253,7 +249,7 @@ class AnyShape(Persistent):
         return made, _beside(problem)(PAD.instance, min(-(-chunks // PAD.threads), 8 * MULTIPROCESSORS), arguments)
 
     def finish(self, launch: Launch, problem: Problem) -> Callable[..., None]:
-        """Return what adds the parts of the sums that a launch cuts, which it has left in the workspace."""
+        """Return a function that adds the parts of sums that a launch cuts and leaves in the workspace."""
         of, (shared, _, group) = launch.kernel.parameters, launch.division.counts.values()
         if not shared:
             return nothing
@@ -282,7 +278,7 @@ class AnyShape(Persistent):
 
 
 def _beside(problem: Problem) -> Callable[..., Callable[..., None]]:
-    """Return what queues another kernel on a problem's arrays, before 22 or after it."""
+    """Return the back end's function that queues another kernel on a problem's arrays, before 22 or after it."""
     return (gpu if problem.on_gpu else simulator).queue
 
 
@@ -308,14 +304,14 @@ def copying(problem: Problem) -> float:
 
 
 @lru_cache(maxsize=4096)
-def ways(setting: tuple[int, ...], shape: tuple[int, int, int], multiprocessors: int) -> list[tuple[float, int, int]]:
+def ways(setting: tuple[int, ...], shape: tuple[int, int, int], place: Place) -> list[tuple[float, int, int]]:
     """Return each way to divide a problem, the quickest first: the µs expected, tiles that are shared, and clusters."""
     of, (M, N, K) = dict(zip(PARAMETERS, setting, strict=True)), shape
     tiles, steps = -(-M // (of["BM"] * of["CLUSTER"])) * -(-N // of["BN"]), -(-K // BK)
-    if multiprocessors == INT_MAX:  # a `spread` place: no cluster does several tiles, and none shares one
+    if place.multiprocessors == INT_MAX:  # a `spread` place: no cluster does several tiles, and none shares one
         return [(0.0, 0, tiles)]
-    plans = _plans(tiles, steps, max(resident(of["CLUSTER"], multiprocessors), 1) * of["BLOCKS"])
-    return sorted({(cost(of, shape, *plan, multiprocessors), *plan) for plan in plans})
+    plans = _plans(tiles, steps, max(resident(of["CLUSTER"], place) * of["BLOCKS"], 1))
+    return sorted({(cost(of, shape, *plan), *plan) for plan in plans})
 
 
 def _plans(tiles: int, steps: int, slots: int) -> Iterator[tuple[int, int]]:
@@ -342,7 +338,7 @@ def moved(M: int, N: int, K: int) -> int:
     return 2 * (M * K + K * N) + 4 * M * N
 
 
-def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, clusters: int, multiprocessors: int) -> float:
+def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, clusters: int) -> float:
     """Return the µs that the model expects of 22 with these template arguments and this division, without copies."""
     M, N, K = shape
     BM, BN, CLUSTER = of["BM"], of["BN"], of["CLUSTER"]
@@ -371,7 +367,7 @@ def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, cluste
 
 
 def lines(columns: int, more: float = STRADDLE) -> float:
-    """Return how many bytes count for one that is fetched of a matrix with so many columns, or of its copy.
+    """Return the bytes that count for one that is fetched of a matrix with so many columns, or of its copy.
 
     So many `more`, where rows begin at any 16 bytes of a line of L2; a half of them, where at 32; a quarter, at 64.
     """
@@ -407,7 +403,7 @@ MANY = 8
 
 
 def adder(of: Mapping[str, Any], slices: int) -> Kernel:
-    """Return what adds parts that 22 leaves with these template arguments, with so many threads to a sum."""
+    """Return the kernel that adds 22's parts for these template arguments, with so many threads to a sum."""
     return ADD.variant(T=of["T"], HIGH=of["BM"] * of["CLUSTER"], BN=of["BN"], SLICES=slices, BITS=of["BITS"])
 
 
@@ -542,10 +538,10 @@ DEEP_SETTINGS = tuple(deep_setting(*of, SPLIT) for of in DEEP_PACES for SPLIT in
 DEEP_LOW, DEEP_RAGGED = 0.27, 7.12e-5  # as LOW; µs to write a sum where C's rows begin anywhere
 
 
-def deep_cost(of: Mapping[str, int], shape: tuple[int, int, int], multiprocessors: int) -> float:
+def deep_cost(of: Mapping[str, int], shape: tuple[int, int, int], place: Place) -> float:
     """Return the µs that the model expects of `DEEP`, without copies; inf where tiles are many, or steps few."""
     (M, N, K), BM, BN, SPLIT = shape, of["BM"], of["BN"], of["SPLIT"]
-    (step, end), fit, meeting = DEEP_PACES[BM, BN, of["STAGES"]], resident(SPLIT, multiprocessors), SPLITS[SPLIT]
+    (step, end), fit, meeting = DEEP_PACES[BM, BN, of["STAGES"]], resident(SPLIT, place), SPLITS[SPLIT]
     down, across = -(-M // BM), -(-N // BN)
     clusters, steps = down * across, -(-K // BK)
     if clusters > 2 * fit or steps < 2 * SPLIT:
@@ -563,16 +559,16 @@ DEEP_FIRST = {"T": "half"} | DEEP_SETTINGS[0] | {"BITS": 32}
 DEEP = Kernel("deep", "a small C with a long K", DEEP_FIRST, (9, 0), types=FP16, exact=True, family=Deep(DEEP_FIRST, 2))
 
 
-def _others(problem: Problem, multiprocessors: int) -> Iterator[tuple[float, Kernel, dict[str, int]]]:
+def _others(problem: Problem, place: Place) -> Iterator[tuple[float, Kernel, dict[str, int]]]:
     """Yield the µs that the model expects of what could do a problem instead of 22, and its template arguments.
 
     Those of `WIDE` and `TALL` follow from the shape alone, by rules that suited an H200.
     """
     (M, N, K), copied, once = problem.shape, unfetchable(problem), []
-    yield from ((thin_cost(of, problem.shape, multiprocessors), THIN, of) for of in THIN_SETTINGS)
-    yield from ((deep_cost(of, problem.shape, multiprocessors) + copying(problem), DEEP, of) for of in DEEP_SETTINGS)
-    for of in SHALLOW_SETTINGS:
-        yield shallow_cost(of, problem.shape, 8 * problem.types.result.itemsize, multiprocessors), SHALLOW, of
+    yield from ((thin_cost(of, problem.shape, place.multiprocessors), THIN, of) for of in THIN_SETTINGS)
+    yield from ((deep_cost(of, problem.shape, place) + copying(problem), DEEP, of) for of in DEEP_SETTINGS)
+    bits = 8 * problem.types.result.itemsize
+    yield from ((shallow_cost(of, problem.shape, bits, place.multiprocessors), SHALLOW, of) for of in SHALLOW_SETTINGS)
     if M <= 2 and not copied:
         BN = 64 if N >= 6144 or K * N > 32e6 else 32 if N >= 2048 else 16
         slices = 2 ** ceil(log2(max(K * BN / 2048, 1)))  # as many as there are k for, or fit
@@ -583,7 +579,7 @@ def _others(problem: Problem, multiprocessors: int) -> Iterator[tuple[float, Ker
         once.append((TALL, _thin_setting(max(4, 32 // slices), N, 4, slices), max(1 + N**2 / 20, 256 / K)))
     for kernel, of, more in once:  # `more`: for more sums, or idle lanes
         bytes_read, blocks = 2 * max(M, N) * K, -(-M // of["BM"]) * -(-N // of["BN"])
-        rate = min(PER_SM * min(blocks, multiprocessors) / more, FROM_MEMORY)
+        rate = min(PER_SM * min(blocks, place.multiprocessors) / more, FROM_MEMORY)
         yield ONCE + bytes_read / rate, kernel, of
 
 

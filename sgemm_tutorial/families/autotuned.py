@@ -8,8 +8,6 @@ always done in the same way on the same GPU. Where ``python -m lab tune`` has me
 decides there, not the model; on the simulator the model always decides.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -227,7 +225,7 @@ def _settled(kernel: Kernel, parameters: dict[str, int]) -> Kernel:
 
 
 def division(parameters: Mapping[str, Any], shape: tuple[int, int, int], whole: int, shares: int) -> Division:
-    """Return what a launch is given so that `whole` tiles have a block each and `shares` blocks share the others.
+    """Return the division by which `whole` tiles have a block each and `shares` blocks share the others.
 
     Raises
     ------
@@ -291,8 +289,8 @@ def ways(
     guess = (VECTOR_PACE if min(of["BM"], of["BN"]) == 1 else PACE) * of["BM"] * of["BN"] * of["BK"]
     warps = of["BM"] // of["WM"] * (of["BN"] // of["WN"]) * of["SLICES"]
     paces = [of for tile, of in SETTINGS.items() if tile[:TILE] == setting[:TILE]]
-    full, alone = paces[0] if paces else (guess, guess * max(WARPS / warps, 1))
-    slower = LANES / limits.fp32_lanes * NARROW[of["WORDS"]]
+    full, alone = paces[0] if paces else (guess, guess * max(WARPS / max(warps, 1), 1))
+    slower = LANES / limits.fp32_lanes * NARROW.get(of["WORDS"], 1.0)
     writing = RAGGED * of["BM"] * of["BN"] if of["WORDS"] < 4 and per_sm < HIDDEN else 0.0
     fetching = max(4 * K * tiles * (of["BM"] + of["BN"]) / L2, 4 * (M * K + K * N + M * N) / MEMORY)
 

@@ -5,8 +5,6 @@ over to another kernel. And 21 hands over to 13 what 13 does more quickly, by th
 problems on an H200.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,7 +22,7 @@ from . import autotuned
 BOX = SWIZZLE // 2
 """Columns of a box, of FP16 or BF16."""
 RESIDENT = {1: 132, 2: 66, 3: 39, 4: 30, 6: 17, 8: 15}
-"""Clusters of so many blocks on an H200 at a time, as its driver says."""
+"""Clusters of so many blocks on an H200 at a time, as its driver says: the simulated GPU has as many."""
 
 ONE_TILE: dict[str, int | str] = {"T": "half", "BM": 128, "BN": 256, "BK": 64, "WM": 16, "WN": 256, "STAGES": 4}
 """18's template arguments in the source's order."""
@@ -32,8 +30,17 @@ PRODUCED: dict[str, int | str] = ONE_TILE | {"THREADS": 384}
 """19's."""
 PARAMETERS: dict[str, int | str] = PRODUCED | {"GROUP": 12, "CLUSTER": 2}
 """20's, where none are chosen."""
-IN_PARTS: dict[str, int | str] = {"BM": 128, "BN": 128, "BK": 32, "WM": 128, "WN": 16, "STAGES": 4}
-IN_PARTS |= {"THREADS": 384, "GROUP": 8, "CLUSTER": 1}
+IN_PARTS: dict[str, int | str] = {
+    "BM": 128,
+    "BN": 128,
+    "BK": 32,
+    "WM": 128,
+    "WN": 16,
+    "STAGES": 4,
+    "THREADS": 384,
+    "GROUP": 8,
+    "CLUSTER": 1,
+}
 """21's."""
 
 START = 1.8  # µs of a launch of 21 or 17
@@ -94,24 +101,34 @@ def addressable(problem: Problem) -> bool:
     return all(problem.shape) and not any(number % ALIGNMENT for number in begins)
 
 
-def resident(cluster: int, multiprocessors: int) -> int:
-    """Return how many clusters of so many blocks are on a GPU at a time, with a block on each SM.
+def on_hopper(place: Place) -> bool:
+    """Whether a place is a Hopper GPU, or the simulator of one."""
+    return place.architecture.partition("_")[2].rstrip("a") == "90"
 
-    As its driver said of an H200, and in proportion on others: a choice is the same on the simulator and on every GPU
-    of one kind. SMs come in pairs, so a cluster of two leaves none over.
+
+def resident(cluster: int, place: Place) -> int:
+    """Return how many clusters of so many blocks are at a place at a time, with a block on each SM.
+
+    A GPU's driver is asked, since it knows which SMs each group of them lacks. The simulator has as many as an H200's
+    driver says, or in proportion to its multiprocessors.
     """
-    return RESIDENT.get(cluster, MULTIPROCESSORS // cluster) * multiprocessors // MULTIPROCESSORS
+    if place.device is not None and cluster > 1 and on_hopper(place):
+        return gpu.resident_clusters(cluster, place.device)
+    return RESIDENT.get(cluster, MULTIPROCESSORS // cluster) * place.multiprocessors // MULTIPROCESSORS
 
 
-def columns(width: Width, M: int, N: int, multiprocessors: int) -> float:
+def columns(width: Width, M: int, N: int, place: Place) -> float:
     """Return how many columns each multiprocessor does, of full tiles and in proportion to their time."""
     clusters = -(-M // (width.CLUSTER * PARAMETERS["BM"])) * -(-N // width.BN)
-    return -(-clusters // resident(width.CLUSTER, multiprocessors)) * width.BN * width.slower
+    return -(-clusters // resident(width.CLUSTER, place)) * width.BN * width.slower
 
 
-def quickest(M: int, N: int, multiprocessors: int) -> Width:
-    """Return the width that leaves a multiprocessor the fewest `columns` to do."""
-    return min(WIDTHS, key=lambda width: columns(width, M, N, multiprocessors))
+def quickest(M: int, N: int, place: Place) -> Width:
+    """Return the width that leaves a multiprocessor the fewest `columns` to do, of those whose clusters fit."""
+    return min(
+        (width for width in WIDTHS if resident(width.CLUSTER, place)),
+        key=lambda width: columns(width, M, N, place),
+    )
 
 
 class Fetched(Family):
@@ -160,7 +177,7 @@ class Persistent(Fetched):
         """Return 20 with its own tile if settled, else with the width that leaves an SM the fewest columns to do."""
         if kernel.settled or not addressable(problem):
             return super().choose(kernel, problem, place)
-        best = quickest(problem.M, problem.N, place.multiprocessors)
+        best = quickest(problem.M, problem.N, place)
         return kernel.variant(BN=best.BN, WN=best.BN, STAGES=best.STAGES, CLUSTER=best.CLUSTER)
 
     def divide(self, kernel: Kernel, problem: Problem, place: Place) -> Division:
@@ -178,12 +195,7 @@ class Persistent(Fetched):
                 raise ArgumentError("division", str(whole), "0: none of the tiles has a block of its own")
             return Division(shares)
         tiles = -(-problem.M // (cluster * of["BM"])) * -(-problem.N // of["BN"])
-        fit = (
-            gpu.resident_clusters(kernel.instance, cluster, place.device)  # the driver knows which SMs this GPU lacks
-            if place.device is not None and cluster > 1 and tiles > 1
-            else resident(cluster, place.multiprocessors)
-        )
-        return Division(cluster * min(tiles, max(fit, 1)))
+        return Division(cluster * min(tiles, max(resident(cluster, place), 1)))
 
     def spread(self, place: Place) -> Place:
         """Return the place with an SM for each tile, so that no block does several."""
@@ -208,9 +220,8 @@ class InParts(Persistent):
 
         13 takes over from the catalogue's 21 alone, on Hopper alone, and only where there is something to multiply.
         """
-        on_hopper = place.architecture.partition("_")[2].rstrip("a") == "90"
-        own = kernel if on_hopper and problem.alignment[2] % 8 == 0 and addressable(problem) else TF32X3
-        if kernel != TF32X3_WGMMA or not (on_hopper and problem.M and problem.N and problem.K):
+        own = kernel if on_hopper(place) and problem.alignment[2] % 8 == 0 and addressable(problem) else TF32X3
+        if kernel != TF32X3_WGMMA or not (on_hopper(place) and problem.M and problem.N and problem.K):
             return own
         other = autotuned.KERNEL.family.choose(autotuned.KERNEL, problem, place)
         return (

@@ -130,7 +130,7 @@ def test_scripts_run_from_a_file(pages):
 
 
 def test_links_within_the_book_lead_somewhere(book):
-    """Those of the deeper pages too."""
+    """The links of the deeper pages count too."""
     files = [path for path in book.rglob("*.html") if "_static" not in path.parts]
     pages, bad = {path: Page(path.read_text(encoding="utf-8")) for path in files}, []
     for path, page in pages.items():
@@ -413,7 +413,7 @@ def shown(pages):
 
 @pytest.fixture(scope="module")
 def looks(book, shown):
-    """What each browser that is here will have seen: all look at the same time, as players let them wait."""
+    """Futures of what each browser here shows: all look at the same time, as players let them wait."""
     here = [browser for browser in browsers.BROWSERS if browsers.installed(browser)]
     with ThreadPoolExecutor() as pool:
         yield {browser: pool.submit(browsers.reported, browser, PROBE, book, shown) for browser in here}
@@ -421,7 +421,7 @@ def looks(book, shown):
 
 @pytest.fixture(scope="module", params=browsers.BROWSERS)
 def seen(request, looks):
-    """What a browser with no network shows of each page: the probe sends it back."""
+    """Return each page as a browser without a network shows it: the probe sends it back."""
     return looks[installed(request.param)].result()
 
 

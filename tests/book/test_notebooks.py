@@ -110,7 +110,7 @@ def test_each_fold_says_what_it_holds(path):
 
 
 def test_exercises_are_graded(path):
-    """With one star to three; in each chapter of a kernel, if not on the pages below it, one is to write it."""
+    """Each has one to three stars. One in a kernel's chapter, or on the pages below it, is to write the kernel."""
     prose = "\n\n".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")
     exercises = prose.partition("## Exercise")[2]
     grades = re.findall(r"(?m)^\*\*\d+\.\*\* (\S+)", exercises)

@@ -26,7 +26,7 @@ PREINSTALLED = (
     "numpy==2.0.2; python_version < '3.13'",
     "numpy==2.1.3; python_version >= '3.13'",
 )
-"""Of what Colab's machines have, what the cell relies on; its NumPy is older than ours, and 2.0 is none for 3.13."""
+"""The packages of Colab's machines that the cell relies on; NumPy is older than ours, and 2.0 is none for 3.13."""
 MOST = 120
 """Seconds that the cell may take."""
 SAME = ("01", "03", "05", "09")

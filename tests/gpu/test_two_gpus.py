@@ -116,7 +116,7 @@ def test_parts_are_there_when_they_are_returned(way):
 @each_way
 @pytest.mark.parametrize("blocking", [True, False])
 def test_on_another_stream(kernel, way, blocking):
-    """What is before it on the stream is done before it begins on either GPU, and it before what comes after."""
+    """Earlier work of the stream ends before it begins on either GPU, and it ends before later work."""
     parts, product = parts_of(kernel, way)
     stream, busy = cupy.cuda.Stream(non_blocking=not blocking), cupy.ones((4096, 4096), np.float32)
     launch = several.launch(kernel, parts, way, beta=1.0)

@@ -17,7 +17,7 @@ from sgemm_tutorial import ArgumentError, DeviceError, SimulationFault, find, gp
 from sgemm_tutorial.families import any_shape
 from sgemm_tutorial.families.any_shape import ADD, BK, KERNEL, PAD, PARAMETERS, SETTINGS, cost, setting, ways
 from sgemm_tutorial.launch import SIMULATOR, Place, nothing
-from sgemm_tutorial.operands import BF16, FP16, INT_MAX
+from sgemm_tutorial.operands import BF16, FP16
 
 from .test_half_kernels import drawn, expected
 from .test_stream_k import ORDERS, in_order
@@ -70,10 +70,10 @@ def test_every_way_adds_up(of):
     for shape in shapes():
         tiles, steps = tiles_and_steps(of, shape)
         for multiprocessors in (132, 114, 7):
-            found = ways(values, shape, multiprocessors)
+            found = ways(values, shape, Place("sm_90", multiprocessors))
             assert found == sorted(found) and len({way[1:] for way in found}) == len(found) > 0
             for us, shared, clusters in found:
-                assert us == cost(of, shape, shared, clusters, multiprocessors) > 0
+                assert us == cost(of, shape, shared, clusters) > 0
                 assert 0 <= shared <= tiles and 1 <= clusters <= (shared * steps or tiles)
                 assert clusters * of["CLUSTER"] <= multiprocessors * of["BLOCKS"], "all are there at a time"
                 kernel = KERNEL.variant(**of).divided(shared, clusters)
@@ -112,7 +112,7 @@ def test_a_longer_sum_never_costs_less():
         for M, N in ((1, 4096), (300, 300), (4096, 4096)):
             tiles, _ = tiles_and_steps(of, (M, N, 64))
             clusters = min(tiles, 132 // of["CLUSTER"])
-            times = [cost(of, (M, N, K), 0, clusters, 132) for K in range(64, 4096, 64)]
+            times = [cost(of, (M, N, K), 0, clusters) for K in range(64, 4096, 64)]
             assert times == sorted(times) and times[0] > any_shape.START
 
 
@@ -123,7 +123,7 @@ def test_places_that_are_spread_share_nothing():
         tiles, _ = tiles_and_steps(launch.kernel.parameters, shape)
         assert launch.division.blocks == tiles * launch.kernel.parameters["CLUSTER"]
         assert not launch.division.counts["shared"] and not launch.division.workspace
-    assert ways(tuple(setting(64, 32, 3).values()), (130, 72, 200), INT_MAX) == [(0.0, 0, 9)]
+    assert ways(tuple(setting(64, 32, 3).values()), (130, 72, 200), KERNEL.family.spread(H200)) == [(0.0, 0, 9)]
 
 
 @pytest.mark.parametrize("division", [(10, 3), (-1, 3), (2, 0), (0, 10), (1, 5), (2, 9), (9, 37)], ids=str)
@@ -173,7 +173,7 @@ def divisions():
 
 
 def _key(of, shape):
-    return tuple(of.values()), shape, 132
+    return tuple(of.values()), shape, H200
 
 
 def test_shares_cover_every_step_and_no_two_parts_have_one_place():

@@ -53,7 +53,7 @@ KERNELS = {
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_the_suite(kernel):
-    """As it chooses for itself it passes before it is broken: see `test_mutants`."""
+    """The kernel that chooses for itself passes before it is broken: see `test_mutants`."""
     result = suite(kernel, on_gpu=False)
     assert result.passed, result.failures()
 
@@ -159,7 +159,7 @@ def test_sums_in_parts_are_more_accurate():
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_nothing_spills(architecture):
-    """Of no setting that is chosen, whether rows lie in fours of words or not."""
+    """No chosen setting spills, whether rows lie in fours of words or not."""
     kernels = list(compiled.settled(architecture))
     assert len(kernels) == 2 * len(autotuned.SETTINGS)
     for kernel in kernels:

@@ -17,7 +17,7 @@ WMMA, MMA, HOPPER = IN_BF16
 SMALL_WMMA, SMALL_MMA = WMMA.variant(BM=32, BN=32), MMA.variant(BM=64, BN=64, WM=32, WN=32, STAGES=3)
 SMALL_HOPPER = HOPPER.variant(BM=64, BN=128, WN=128, STAGES=3, THREADS=256, CLUSTER=1)
 FETCHED = [shape for shape in SHAPES if shape[1] % 8 == shape[2] % 8 == 0 < shape[2]]
-"""What the copy engine can fetch: other shapes 20 leaves to 16."""
+"""Shapes that the copy engine can fetch: 20 leaves others to 16."""
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ FETCHED = [shape for shape in SHAPES if shape[1] % 8 == shape[2] % 8 == 0 < shap
     ids=lambda value: getattr(value, "expression", str(value)),
 )
 def test_any_shape(kernel, shape):
-    """With small tiles; those of the book have a recording of each bit that a GPU computes."""
+    """Tiles are small; the book's have a recording of each bit that a GPU computes."""
     for alpha, beta in ((1.0, 0.0), (-1.5, 0.5)):
         A, B, C = drawn(*shape, types=BF16)
         one, other = either_way(A, B, C, alpha, beta)

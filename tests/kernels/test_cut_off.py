@@ -1,15 +1,18 @@
 """A launch that is cut off leaves parts of sums in `workspace`, and 12 and 13 leave counts in `arrived`.
 
 Parts can't matter: no launch reads a part that it has not written. Counts would. So the simulator gives each launch
-counters of its own, and on a GPU they end with the context, as `tests/gpu` shows.
+counters of its own. On a GPU they end with the context, as `tests/gpu` shows, and no array that a faulty launch had is
+handed out again.
 """
 
 import functools
+from types import SimpleNamespace
 
+import cupy
 import numpy as np
 import pytest
 
-from sgemm_tutorial import SimulationFault, operands, simulator
+from sgemm_tutorial import DeviceError, SimulationFault, gpu, operands, simulator
 
 from .test_any_shape import SMALL as ANY_SHAPE
 from .test_autotuned import SMALL as AUTOTUNED
@@ -24,6 +27,7 @@ CASES = {
     "22": (ANY_SHAPE.divided(1, 3), (60, 30, 330)),
 }
 each_case = pytest.mark.parametrize(("kernel", "shape"), CASES.values(), ids=CASES)
+LAUNCH_FAILURE = 719  # cudaErrorLaunchFailure, as after a trap
 counting = pytest.mark.parametrize(("kernel", "shape"), list(CASES.values())[:2], ids=list(CASES)[:2])
 
 
@@ -83,3 +87,41 @@ def test_counts_that_are_left_would(kernel, shape, monkeypatch):
     held({"arrived": left_by_a_launch_cut_off(kernel, shape, "arrived").copy()}, monkeypatch)
     with pytest.raises(SimulationFault, match=r"uninitialised: .* reads workspace"):  # as not all parts are there yet
         bits(kernel, shape)
+
+
+def handed_out_by_the_gpu(monkeypatch):
+    """Have launches given the scratch arrays that `gpu` hands out, NumPy's in CuPy's place; return them by name."""
+    monkeypatch.setattr(cupy, "empty", lambda size, dtype: np.full(size, np.nan, dtype))
+    monkeypatch.setattr(cupy, "zeros", np.zeros)
+    monkeypatch.setattr(cupy.cuda, "get_current_stream", lambda: SimpleNamespace(ptr=0))
+    monkeypatch.setattr(gpu, "_held", SimpleNamespace())
+    given, last = simulator.given, {}
+
+    def instead(launch, problem):
+        last.update(zip(("workspace", "arrived"), gpu._scratch(launch.division, 0), strict=True))
+        return given(launch, problem) | last
+
+    monkeypatch.setattr(simulator, "given", instead)
+    return last
+
+
+@counting
+def test_a_gpu_hands_out_the_same_scratch_at_every_launch(kernel, shape, monkeypatch):
+    last = handed_out_by_the_gpu(monkeypatch)
+    want, first = bits(kernel, shape), dict(last)
+    assert bits(kernel, shape) == want and all(last[name] is first[name] for name in first)
+
+
+@counting
+def test_after_a_fault_a_gpu_hands_out_other_scratch(kernel, shape, monkeypatch):
+    """A launch is cut off with counts in its scratch. Its fault is what the next call of any kernel reports."""
+    left = left_by_a_launch_cut_off(kernel, shape, "arrived")
+    last = handed_out_by_the_gpu(monkeypatch)
+    want = bits(kernel, shape)
+    last["arrived"][:] = left
+    with pytest.raises(SimulationFault):  # as long as it were handed out
+        bits(kernel, shape)
+    last["arrived"][:] = left
+    with pytest.raises(DeviceError, match="the GPU failed"), gpu.reported(kernel.name):
+        raise cupy.cuda.runtime.CUDARuntimeError(LAUNCH_FAILURE)
+    assert bits(kernel, shape) == want

@@ -61,7 +61,7 @@ def test_infinities_and_nan_in_the_matrices(T, bits):
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_blocks_and_warps_may_run_in_any_order(seed):
-    """What blocks of a cluster read from each other is ordered by barriers alone."""
+    """Barriers alone order the reads of a cluster's blocks from each other."""
     assert check(deep(64, 32, 2), 70, 40, 64 * 9, *GENERAL, on_gpu=False, races=True, seed=seed).passed
 
 
@@ -128,9 +128,9 @@ def test_a_table_names_either_kernel(monkeypatch):
 def test_the_model_keeps_to_what_fits():
     """Clusters begin in two rounds at most, and each block has two steps at least."""
     for shape in ((64, 64, 65536), (500, 700, 3000), (1000, 1000, 640), (16, 8192, 1024)):
-        fitting = [of for of in DEEP_SETTINGS if deep_cost(of, shape, 132) < float("inf")]
+        fitting = [of for of in DEEP_SETTINGS if deep_cost(of, shape, H200) < float("inf")]
         for of in fitting:
             tiles = -(-shape[0] // of["BM"]) * -(-shape[1] // of["BN"])
-            assert -(-shape[2] // 64) >= 2 * of["SPLIT"] and tiles <= 2 * resident(of["SPLIT"], 132)
+            assert -(-shape[2] // 64) >= 2 * of["SPLIT"] and tiles <= 2 * resident(of["SPLIT"], H200)
         assert fitting
-    assert {deep_cost(of, (4096, 4096, 64), 132) for of in DEEP_SETTINGS} == {float("inf")}
+    assert {deep_cost(of, (4096, 4096, 64), H200) for of in DEEP_SETTINGS} == {float("inf")}

@@ -218,7 +218,7 @@ def test_rows_far_apart(place, kernel):
 
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
 def test_distances_between_rows_have_64_bits_in_machine_code(tmp_path, architecture):
-    """Of a kernel that does nothing but load and store fragments, every multiplication is a wide one.
+    """A kernel that does nothing but load and store fragments has wide multiplications alone.
 
     The simulator knows what PTX says of an instruction, and this is what ptxas makes of it.
     """
@@ -270,7 +270,7 @@ def test_multiplications_and_bytes(kernel):
     ids=lambda kernel: kernel.expression,
 )
 def test_other_tiles_do_not_spill(kernel, architecture):
-    """Those of the catalogue are compiled for every architecture; here one is of each generation that 15 is for."""
+    """The catalogue's are compiled for every architecture; these for one of each generation that 15 is for."""
     used = resources(kernel, architecture)
     assert (used.stack_bytes, used.spill_store_bytes, used.spill_load_bytes) == (0, 0, 0)
     assert used.shared_bytes <= 48 * 1024

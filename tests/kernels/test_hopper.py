@@ -1,19 +1,25 @@
 """Kernels 18 to 20, simulated: their sums are 16's to the bit for any shape, and they need every wait and fence."""
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
 
 from lab import resources
-from sgemm_tutorial import ArgumentError, SimulationFault, find, gpu, matrices, operands, simulate
+from lab.records import shapes
+from sgemm_tutorial import ArgumentError, SimulationFault, compiler, find, gpu, matrices, operands, simulate
 from sgemm_tutorial.families import any_shape
-from sgemm_tutorial.families.hopper import WIDTHS, addressable, resident
+from sgemm_tutorial.families.hopper import RESIDENT, WIDTHS, addressable, resident
+from sgemm_tutorial.hardware import limits_of
 from sgemm_tutorial.launch import Place
 from sgemm_tutorial.operands import FP16
 
 from .test_half_kernels import drawn, expected, sums
 
+H200 = Place("sm_90", 132)
+NOWHERE = H200._replace(device=98), H200._replace(device=99)
+"""GPUs that are not there, for which a test says what the driver says: launches there are remembered."""
 HOPPER = find("20")
 PLAIN, FETCHING = find("18"), find("19")
 ALONE = HOPPER.variant(GROUP=1, CLUSTER=1)
@@ -172,22 +178,52 @@ def test_a_width_that_leaves_few_multiprocessors_idle(size, multiprocessors, wid
 
 
 def test_clusters_at_a_time():
-    """As many as an H200's driver says, where clusters of four leave SMs over; in proportion on other GPUs."""
-    assert [resident(cluster, 132) for cluster in (1, 2, 3, 4, 5, 6, 8)] == [132, 66, 39, 30, 26, 17, 15]
-    assert [resident(cluster, 114) for cluster in (1, 2, 4)] == [114, 57, 25] and resident(8, 7) == 0
+    """The simulator has as many as an H200's driver says, where clusters of four leave SMs over, or in proportion."""
+    most, fewer, few = (Place("sm_90", of) for of in (132, 114, 7))
+    assert [resident(cluster, most) for cluster in (1, 2, 3, 4, 5, 6, 8)] == [132, 66, 39, 30, 26, 17, 15]
+    assert [resident(cluster, fewer) for cluster in (1, 2, 4)] == [114, 57, 25] and resident(8, few) == 0
     problem = operands.imagined(4096, 4096, 64, FP16)
     for cluster in (1, 2, 4):
         kernel = HOPPER.variant(CLUSTER=cluster)
-        assert kernel.resolve(problem).division.blocks == cluster * resident(cluster, 132)
+        assert kernel.resolve(problem).division.blocks == cluster * resident(cluster, most)
         other = dataclasses.replace(any_shape.KERNEL, settled=True).variant(CLUSTER=cluster)
-        assert other.resolve(problem).division.blocks == cluster * resident(cluster, 132)
+        assert other.resolve(problem).division.blocks == cluster * resident(cluster, most)
 
 
 def test_on_a_gpu_its_driver_says_how_many_clusters_fit(monkeypatch):
-    monkeypatch.setattr(gpu, "resident_clusters", lambda instance, cluster, device: 60)
-    problem, on_gpu = operands.imagined(4096, 4096, 64, FP16), Place("sm_90", 132, 0)
-    assert HOPPER.variant(CLUSTER=2).resolve(problem, on_gpu).division.blocks == 120
+    """Every choice and division that counts on clusters asks it."""
+    monkeypatch.setattr(gpu, "resident_clusters", lambda cluster, device: {2: 40, 4: 0}.get(cluster))
+    problem, on_gpu = operands.imagined(4096, 4096, 64, FP16), NOWHERE[0]
+    assert HOPPER.variant(CLUSTER=2).resolve(problem, on_gpu).division.blocks == 80
     assert HOPPER.variant(CLUSTER=1).resolve(problem, on_gpu).division.blocks == 132
+    assert HOPPER.resolve(problem).kernel.parameters["CLUSTER"] == 2, "66 fit there"
+    assert HOPPER.resolve(problem, on_gpu).kernel.parameters["CLUSTER"] == 1
+    settled = dataclasses.replace(any_shape.KERNEL, settled=True)
+    assert settled.variant(CLUSTER=2).resolve(problem, on_gpu).division.blocks == 80
+    of, shape = any_shape.deep_setting(64, 64, 12, 4), (256, 256, 4096)
+    assert any_shape.deep_cost(of, shape, on_gpu) == math.inf > any_shape.deep_cost(of, shape, H200)
+
+
+def test_on_an_h200_the_choice_is_what_the_simulator_says(monkeypatch):
+    """Recordings are of the choice that is made now, as the driver says there what the simulator assumes."""
+    asked = []
+    monkeypatch.setattr(gpu, "resident_clusters", lambda cluster, device: asked.append(cluster) or RESIDENT[cluster])
+    for kernel in (HOPPER, any_shape.KERNEL, find("21")):
+        for shape in (*shapes.SQUARES, *shapes.SHAPES):
+            problem = operands.imagined(*shape, kernel.types)
+            here, there = (kernel.resolve(problem, place) for place in (H200, NOWHERE[1]))
+            assert (here.kernel, here.division) == (there.kernel, there.division)
+    assert {2, 4} < set(asked)
+
+
+def test_the_driver_is_asked_about_blocks_that_share_no_multiprocessor():
+    assert compiler.build(gpu.ALONE, "sm_90").entry
+    assert 2 * gpu.ALONE.dynamic_shared_bytes > limits_of("sm_90").shared_per_sm
+
+
+def test_a_gpu_on_which_no_cluster_fits():
+    problem = operands.imagined(4096, 4096, 64, FP16)
+    assert HOPPER.resolve(problem, Place("sm_90", 1)).kernel.parameters["CLUSTER"] == 1
 
 
 def test_what_is_counted():

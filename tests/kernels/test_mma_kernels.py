@@ -57,7 +57,7 @@ def test_any_shape_of_floats(shape):
 
 @pytest.mark.parametrize("positive", [False, True])
 def test_sums_are_as_exact_as_in_fp32(positive, share_runs):
-    """On the whole, and at worst, than a chain of FP32 multiply-adds; one accumulator and TF32 alone are not."""
+    """Mean and largest error are at most those of a chain of FP32 multiply-adds; one accumulator's and TF32's not."""
     A, B = floats(64, 64, 512, positive)
     exact, size = A.astype(np.float64) @ B.astype(np.float64), np.abs(A).astype(np.float64) @ np.abs(B)
 

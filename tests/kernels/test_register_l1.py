@@ -46,7 +46,7 @@ def test_each_step_changes_one_thing():
 
 
 def test_the_suite_passes():
-    """Of the step with wide accesses everywhere; that of the first step passes where all kernels are checked."""
+    """The step with wide accesses everywhere passes its suite; the first step passes where all kernels are checked."""
     result = suite(STEPS[5].variant(**ROWS), on_gpu=False)
     assert result.passed, result.failures()
 

@@ -20,7 +20,7 @@ QUICKEST = (
     (7358, 408, 8),
     (5267, 565, 9),
 )
-"""For each of `SHALLOW_SETTINGS`, a problem that it does the quickest by the model."""
+"""A problem for each of `SHALLOW_SETTINGS` that it does the quickest by the model."""
 SMALL = {"BM": 32, "BN": 32, "BK": 16, "WM": 16, "WN": 16}
 
 
@@ -53,7 +53,7 @@ def test_infinities_and_nan_in_the_matrices(T, bits):
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_warps_may_run_in_any_order(seed):
-    """What they share is ordered by barriers alone."""
+    """Barriers alone order the accesses to what they share."""
     assert check(SHALLOW.variant(**SMALL), 35, 37, 45, *GENERAL, on_gpu=False, races=True, seed=seed).passed
 
 
@@ -126,7 +126,7 @@ def test_rows_of_c_that_begin_anywhere_take_longer():
 
 
 def test_each_setting_is_the_quickest_somewhere():
-    """Of all that may do a product, some product of each setting."""
+    """Each setting does some product more quickly than any other kernel would."""
     for of, shape in zip(SHALLOW_SETTINGS, QUICKEST, strict=True):
         found = KERNEL.resolve(operands.imagined(*shape, KERNEL.types), H200).kernel
         assert found.name == "shallow"

@@ -18,7 +18,7 @@ from ..ptxsim.test_copies import HELPERS
 from ..sources import probe
 
 KERNELS = [instances(kernel)[0] for kernel in LADDER[:-1]]
-"""With small tiles, which are compiled and run in a fraction of the time; the suite has those of the book."""
+"""Kernels with small tiles, which compile and run in a fraction of the time; the suite has the book's."""
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 
 # What `simulate` takes and gives.

@@ -99,7 +99,7 @@ ORDERS = {
     ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_the_same_bits_in_any_order(kernel, shape, monkeypatch):
-    """Of 12 and of 13; and every counter of those that have arrived is zero again, as the next launch must find it."""
+    """This holds for 12 and 13. Every counter of arrivals is zero again, as the next launch must find it."""
     M, N, K = shape
     A, B, C = floats(M, K), floats(K, N, seed=1), floats(M, N, seed=2)
     want = kernel(A, B, C.copy(), 1.5, 0.5)
@@ -129,7 +129,7 @@ def test_a_bug_in_the_meeting_is_found(shares, old, new):
 
 
 def test_shares_are_equal():
-    """To a step; where there are as many tiles as blocks, or a multiple of them, no part is left in the workspace."""
+    """Shares differ by a step at most. Where tiles are as many as blocks, or a multiple, the workspace has no part."""
     for shape, blocks in (((1024,) * 3, 132), ((2048,) * 3, 132), ((4096,) * 3, 132), ((100, 10, 10), 2)):
         problem = operands.check(*(np.empty(of, np.float32) for of in (shape[::2], shape[:0:-1])), None, 1.0, 0.0)
         found = STREAM_K.resolve(problem).division
@@ -142,7 +142,7 @@ def test_shares_are_equal():
 
 
 def test_the_last_tile_alone():
-    """By the shares that have some of it, or, where the number of SMs is not known, by one block."""
+    """The shares that have some of it compute it, or one block where the number of SMs is not known."""
     problem = operands.check(floats(64, 40), floats(40, 192), None, 1.0, 0.0)
     for shares, last in ((8, 2), (6, 1), (30, 5), (4, 1)):
         assert among(SMALL, shares).resolve(problem).division.last == last

@@ -66,7 +66,7 @@ def test_blocks_that_do_several_tiles():
 
 
 def test_sums_as_the_tensor_cores_make_them():
-    """Of 32 of the depth first all small products, of A cut off and B rounded; FP32 adds up what comes of each 32."""
+    """In each 32 of the depth small products come first, of A cut off and B rounded; FP32 adds up these sums."""
     A, B = floats(20, 24, 72)
 
     def cut(x, up=0):
@@ -86,7 +86,7 @@ def test_sums_as_the_tensor_cores_make_them():
 
 @pytest.mark.parametrize("positive", [False, True])
 def test_sums_are_as_exact_as_in_fp32(positive, share_runs):
-    """On the whole, and at worst, than a chain of FP32 multiply-adds, and than 17 for all GPUs."""
+    """Mean and largest error are no more than those of a chain of FP32 multiply-adds, and of 17."""
     A, B = floats(64, 64, 512, positive)
     exact, size = A.astype(np.float64) @ B.astype(np.float64), np.abs(A).astype(np.float64) @ np.abs(B)
 
@@ -131,7 +131,7 @@ def test_shapes_that_it_cannot_are_for_17(shape):
 
 
 def test_who_else_is_for_17():
-    """What does not begin where it has to, and what other GPUs are given."""
+    """17 takes operands that begin elsewhere than 21 needs, and every problem on other GPUs."""
     A, B = floats(64, 64, 64)
     problem = operands.check(A, B, None, 1.0, 0.0, SPLIT)
     assert chosen(problem) is chosen(problem, "compute_90") is ITSELF
@@ -151,7 +151,7 @@ LARGE = {(2048, 2048, 2048): "21", (4096, 11008, 4096): "21", (1024, 1024, 1024)
 
 @pytest.mark.parametrize("shape", SMALL, ids=str)
 def test_small_and_thin_problems_are_for_13(shape):
-    """As 13 does them itself, on the GPU and simulated."""
+    """13's own launch does them, on the GPU and simulated."""
     for place in (H200, SIMULATOR):
         launch = SPLITTING.resolve(operands.imagined(*shape, SPLIT), place)
         own = find("13").resolve(operands.imagined(*shape), place)

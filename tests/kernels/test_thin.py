@@ -134,7 +134,7 @@ def test_it_takes_thin_and_tiny_products(T, bits):
 
 
 def test_it_takes_what_there_is_nothing_to_multiply_of():
-    """From kernels that are settled, edited or `itself`, too, as 22 has no step to make."""
+    """It takes them from kernels that are settled, edited or `itself` too, as 22 has no step to make."""
     for kernel in (KERNEL, KERNEL.variant(BM=64), KERNEL.edited(("a", "a")), KERNEL.family.itself(KERNEL)):
         for shape in ((0, 5, 3), (5, 0, 3), (5, 3, 0)):
             for T, types in TYPES.items():

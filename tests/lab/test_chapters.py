@@ -196,7 +196,7 @@ def test_a_meeting_has_a_price_and_shares_a_gain():
 
 
 def test_sentences_of_chapter_13_that_have_no_figure():
-    """Who is ahead where, by the model and by the search."""
+    """They say which tile is ahead at which size, by the model and by the search."""
     sizes = range(256, 4097, 128)
     expected = {n: max(by_shape.TILES, key=_expected(n).get) for n in sizes}
     assert all((expected[n] == "128×256") == (n >= 1280) for n in sizes)

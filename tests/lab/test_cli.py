@@ -167,7 +167,7 @@ def test_what_is_said_fits_80_columns(run, monkeypatch, old, new, said):
 
 
 def test_a_trace_that_fits_80_columns_has_its_numbers_whole_and_source_lines_cut(run, monkeypatch):
-    """Of a kernel with shared memory, a row ends in six numbers."""
+    """A row of a kernel with shared memory ends in six numbers."""
     shown = []
     for width in ("", "80"):
         monkeypatch.setenv("COLUMNS", width) if width else monkeypatch.delenv("COLUMNS", raising=False)
@@ -536,7 +536,7 @@ runpy.run_module("lab", run_name="__main__")"""
 
 
 def test_a_closed_pipe_is_no_error():
-    """As in ``python -m lab show 01 | head -n 0``."""
+    """``python -m lab show 01 | head -n 0`` closes one."""
     command = [sys.executable, "-m", "lab", "show", "01"]
     reader, writer = os.pipe()
     os.close(reader)

@@ -447,7 +447,7 @@ def test_a_note_is_no_failure_and_is_shown_once(tmp_path, capsys):
 
 @pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
 def test_races_are_looked_for_in_each_suite(kernel):
-    """In two small cases: tiles side by side, where C is read, and one above the other."""
+    """Two small cases look for them: tiles side by side, where C is read, and one above the other."""
     watched = [case for case in cases(kernel, on_gpu=False) if case.get("races")]
     assert [(case["alpha"], case["beta"]) for case in watched] == [(-1.5, 0.75), (1.0, 0.0)]
     BM, BN = kernel.family.tile(kernel.parameters)

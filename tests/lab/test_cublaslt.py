@@ -157,7 +157,7 @@ def test_a_missing_library_is_said(monkeypatch):
 
 
 def test_tiles_and_stages_have_their_numbers():
-    """As cublasLt.h has them: sorted by size, more or less."""
+    """They are cublasLt.h's: sorted by size, more or less."""
     known = {8: "16x32", 15: "64x64", 20: "128x128", 24: "256x128", 28: "96x128", 32: "128x192", 35: "256x32"}
     assert {number: cublaslt.TILES[number - 1] for number in known} == known
     assert {1: "16x1", 12: "32x6", 13: "64x1", 24: "128x6", 31: "8x3"}.items() <= cublaslt.STAGES.items()

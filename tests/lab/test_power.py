@@ -13,7 +13,7 @@ H200 = Place("sm_90", 132)
 
 
 def test_20_leads_in_turns_and_has_the_lower_clock_alone():
-    """By the recordings as they are."""
+    """The recordings as they are show both."""
     for size in power.SIZES:
         ms, their_ms = power.both(size, "in turns")
         assert ms < their_ms and power.share(size, "in turns") > 100

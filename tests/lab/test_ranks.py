@@ -81,7 +81,7 @@ def test_ranks_send_what_was_computed(way, size):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_rank_computes_its_block(way):
-    """With the caller's C, and as one GPU does."""
+    """The block of the caller's C is as one GPU computes it."""
     A, B = matrices(*SHAPE, on_gpu=False)
     C = floats(*SHAPE[:2], seed=3)
     together = C.copy()
@@ -271,7 +271,7 @@ def message(said):
     "sent", [b"GET / HTTP/1.1\r\n\r\n", message(b"{}"), message(b"7"), message(b"[2, 3, 0, 0, 0]"), message(b"\xff")]
 )
 def test_a_stranger_is_not_waited_for(sent):
-    """Who calls and is no rank of this team ends the attempt, whatever it sends."""
+    """A caller that is no rank of this team ends the attempt, whatever it sends."""
     port = free_port()
 
     def call():

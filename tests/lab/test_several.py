@@ -40,7 +40,7 @@ def right(kernel, way, gpus, shape, beta=-0.5):
 
 @each_way
 def test_every_way_gives_the_product(way):
-    """With sides that no number of GPUs divides, and more GPUs than rows, columns or terms of a sum."""
+    """No number of GPUs divides some sides, and some products have fewer rows, columns or terms than there are GPUs."""
     shapes = ((11, 7, 13), (4, 3, 2), (1, 6, 7), (6, 4, 0), (0, 5, 3), (5, 0, 3))
     assert not [at for at in product(NUMBERS, shapes) if not right("03", way, *at)]
 
@@ -180,7 +180,7 @@ def sent(messages):
 @each_number
 @pytest.mark.parametrize("kernel", ["03", "16"])
 def test_what_is_sent_is_what_was_computed(way, gpus, kernel):
-    """With sides that no number of GPUs divides, and with more GPUs than terms of a sum."""
+    """No number of GPUs divides some sides, and some sums have fewer terms than there are GPUs."""
     kernel = find(kernel)
     for M, N, K in ((7, 9, 11), (5, 2, 3), (3, 4, 0)):
         A, B = matrices(M, N, K, on_gpu=False, types=kernel.types)
@@ -201,7 +201,7 @@ def test_traffic_by_hand():
 @each_way
 @each_number
 def test_no_link_carries_two_panels_at_a_time(way, gpus):
-    """In no step does a GPU send two to one neighbour, and who sends and who gets say the same."""
+    """A GPU sends one to a neighbour in a step at most, and sender and receiver agree."""
     _, parts = spread(way, gpus)
     for now in zip(*(several.steps(part, way) for part in parts), strict=True):
         goes = [(n, other, side, q) for n, step in enumerate(now) for other, side, q in step.goes]
@@ -244,7 +244,7 @@ def test_traffic_in_two_dimensions_by_hand():
 
 
 def test_parts_are_copies():
-    """What a GPU is given and then does is nothing that the caller's arrays feel."""
+    """The caller's arrays stay as they are, whatever a GPU does with its part."""
     (A, B), C = matrices(7, 8, 9, on_gpu=False), floats(7, 8)
     for way in several.WAYS:
         for part in several.spread(A, B, C, 1, way, FP32):

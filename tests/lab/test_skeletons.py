@@ -21,7 +21,7 @@ def written(folder, name, text):
 
 
 TRIAL = {"13_autotuned": 9, "20_persistent": 8, "21_tf32x3_wgmma": 1, "22_any_shape": 2}
-"""Which of a kernel's trials shows each of its gaps, where they follow from no tile; small ones do."""
+"""A kernel's trials that show each of its gaps, where these follow from no tile."""
 
 
 def verdict(kernel, case):
@@ -32,7 +32,7 @@ def verdict(kernel, case):
 
 @each
 def test_unfinished_it_compiles_and_fails(kernel, tmp_path):
-    """With all of its gaps, and with any one: it is wrong, or its lanes meet in banks where the rung's do not."""
+    """It has all of its gaps, or any one: it is wrong, or its lanes meet in banks where the rung's do not."""
     small, gaps = instances(kernel)[0], GAPS[kernel.name]
     BM, BN, BK = (small.parameters.get(name, 8) for name in ("BM", "BN", "BK"))
     case = {"M": BM, "N": BN, "K": 5 * BK}  # more tiles than there are stages

@@ -143,7 +143,7 @@ __global__ void product(const float* A, const float* B, float* C, int m, int n, 
     C[row * k + col] = sum;
 }
 """
-"""Where A has n columns and C has k."""
+"""A kernel whose A has n columns and whose C has k."""
 BY_TYPE = """\
 #include <type_traits>
 template <typename T, int SIDE = 16>
@@ -167,7 +167,7 @@ void run(size_t m, size_t n, size_t k, T const* alpha, T const* A, T const* B, T
     product<T, 16><<<grid_dim, block_dim, 0U, stream>>>(A, B, C, m, n, k, *alpha, *beta, TILE);
 }
 """
-"""With members of a dim3, a type that the host's template has, a number passed, and a kernel that nothing launches."""
+"""Host code with members of a dim3, its template's type, a number passed, and a kernel that nothing launches."""
 BY_MEMBERS = (
     PLAIN.partition("int main")[0]
     + """\
@@ -309,7 +309,7 @@ int main()
     product<<<grid, block>>>(a, b, c, numARows, numAColumns, numBRows, numBColumns, numCRows, numCColumns);
 }
 """
-"""Where each matrix has its rows and columns."""
+"""A kernel whose matrices each have their rows and columns."""
 IN_NAMESPACE = """\
 #define RESTRICT __restrict__
 #define real float
@@ -334,7 +334,7 @@ void run(const real* A, const real* B, real* C, int M, int N, int K)
     outer::inner::product<side><<<grid, dim3(side, side)>>>(A, B, C, M, N, K);
 }
 """
-"""With macros for a type and a qualifier, and constants in braces and in namespaces."""
+"""A source with macros for a type and a qualifier, and constants in braces and in namespaces."""
 THREAD_TILES = """\
 #define BLOCK_SIZE_M 64 // rows
 #define BLOCK_SIZE_N 64 /* columns */
@@ -625,7 +625,7 @@ def test_the_launch_given_by_the_caller_comes_before_the_files(write):
 
 
 def test_sizes_go_by_the_kernels_names_and_by_those_of_the_host(write):
-    """In the launch that is said, and in host code that calls them otherwise."""
+    """Both names count: in the given launch, and in host code that calls them otherwise."""
     said = "grid = (cdiv(m, 16), cdiv(n, 16)), block = (16, 16), layout = column-major"
     A, B = sg.matrices(20, 30, 40, on_gpu=False)
     assert np.allclose(kernel_from(write(BY_COLUMNS), said)(A, B), A @ B, atol=1e-4)
@@ -1160,7 +1160,7 @@ def test_launches_in_the_kernels_own_names_are_tried_first(write):
 
 
 def test_a_kernel_that_never_ends_is_stopped_soon(write, capsys):
-    """In a case of its suite, of which no other is run, and while its launch is looked for; more can be allowed."""
+    """It is stopped in a case of its suite, the last that runs, and while its launch is sought; more can be allowed."""
     endless = PLAIN.replace("    if (row >= M", "    while (true) { C[0] = 1; }\n    if (row >= M")
     launch = "// launch: grid = (cdiv(N, 16), cdiv(M, 16)), block = (16, 16)\n"
     line = (launch + endless).partition("while")[0].count("\n") + 1
@@ -1582,7 +1582,7 @@ def test_an_infinite_alpha_where_there_is_nothing_to_multiply(write, capsys):
 
 
 def test_alpha_and_beta_by_pointer(write):
-    """As cuBLAS takes them where its pointers are the device's, with `+=` too."""
+    """The kernel takes them as cuBLAS does where its pointers are the device's, with `+=` too."""
     text = BLAS_LIKE.replace("float alpha", "const float* alpha").replace("float beta", "float *beta")
     text = text.replace("alpha * sum + beta * C", "*alpha * sum + *beta * C")
     assert lab.suite(kernel_from(write(text)), on_gpu=False).passed

@@ -1,4 +1,4 @@
-"""Record what a GPU makes of the kernels in ``kernels/``: ``python -m tests.ptxsim.record``, on a GPU."""
+"""Record a GPU's results of the kernels in ``kernels/``: ``python -m tests.ptxsim.record``, on a GPU."""
 
 import tempfile
 

@@ -173,7 +173,7 @@ def test_cooperative_groups():
 
 
 def test_other_blocks_of_a_cluster_by_generic_addresses():
-    """As cooperative groups map them, with what else they are fetched ahead by."""
+    """Cooperative groups map them to such addresses. A prefetch to L2 counts once for each warp."""
     source = """
 #include <cooperative_groups.h>
 __global__ void __cluster_dims__(2, 1, 1) k(int* out) {

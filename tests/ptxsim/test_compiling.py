@@ -155,7 +155,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("two", &two); }
 
 @pytest.mark.parametrize(("kernel", "expected"), [("two", [2] * 8), ("six", [6] * 8), ("last", [0, 7, 0, 0] * 2)])
 def test_macros_for_functions_of_the_host_are_left_out(kernel, expected):
-    """Those that bind kernels to Python; macros for kernels, declarations and classes that these use stay."""
+    """Macros that bind kernels to Python are; those for kernels, declarations and classes that these use stay."""
     x = np.zeros(8, np.float32)
     ptxsim.run(*ptxsim.compile(BINDINGS, f"{kernel}_kernel"), 1, 2 if kernel == "last" else 8, {"x": x})
     assert x.tolist() == expected

@@ -69,7 +69,7 @@ stages = pytest.mark.parametrize("stages", [2, 3, 4])
 
 
 def summed(a, threads=64):
-    """What the pipeline computes, in Python's integers."""
+    """Return the pipeline's result, in Python's integers."""
     a = a + [0] * (-len(a) % 64)
     weights = [(i + 1, i) for i in range(64)]
     return [
@@ -151,7 +151,7 @@ def takes_part(guard, t):
 
 
 class Thread:
-    """What PTX ISA says of one thread's copies: issued, then committed to a group, then complete."""
+    """One thread's copies as PTX ISA has them: issued, then committed to a group, then complete."""
 
     def __init__(self):
         self.issued, self.groups, self.complete = [], [], set()

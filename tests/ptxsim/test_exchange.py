@@ -34,7 +34,7 @@ def test_a_shuffle_in_one_warp_only():
 
 
 def test_a_shuffle_without_the_whole_warp_is_a_fault():
-    """Of a lane that is not there, nobody knows the value."""
+    """Nobody knows the value of a lane that is not there."""
     kernel = probe("unsigned x = a[0];\nif (t % 32 < 9 + a[1])\n x = __shfl_xor_sync(~0u, x, 1);  // here\nc[t] = x;")
     with pytest.raises(
         SimulationFault,

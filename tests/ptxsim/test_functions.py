@@ -505,7 +505,7 @@ __global__ void k(const unsigned char* codes, const float* x, float* of, unsigne
 
 @pytest.mark.parametrize(("kind", "bits", "bias", "largest"), [("e4m3", 3, 7, 448.0), ("e5m2", 2, 15, 57344.0)])
 def test_numbers_of_8_bits(kind, bits, bias, largest):
-    """As the CUDA header computes them for GPUs without such instructions, and as IEEE 754 would have them."""
+    """They are as the CUDA header computes them for GPUs without such instructions, and as IEEE 754 would have them."""
     random, codes = np.random.default_rng(3), np.arange(256, dtype=np.uint8)
     finite = [
         (code % (1 << bits) + ((code >> bits > 0) << bits)) * 2.0 ** (max(code >> bits, 1) - bias - bits)

@@ -218,7 +218,7 @@ def test_fma_where_rounding_twice_goes_wrong(of, range_of_c):
 
 
 def test_fma_where_products_and_sums_cancel():
-    """What is left is far below the product, and what the product lost decides."""
+    """The result is far below the product, and the bits that the product lost decide."""
     random = np.random.default_rng(7)
     rows = []
     for _ in range(2000):
@@ -232,7 +232,7 @@ def test_fma_where_products_and_sums_cancel():
 
 @pytest.mark.parametrize("exponent", [-1074, -1022, -970, -960, -959, -530, 0, 480, 968, 969, 970, 1020])
 def test_fma_at_the_ends_of_float64(exponent):
-    """Where the exact way is taken and where not: products and factors near over- and underflow, alone or together."""
+    """Products and factors are near over- and underflow, alone or together: some take the exact way, some do not."""
     random = np.random.default_rng(abs(exponent))
     rows = []
     for _ in range(400):
@@ -343,7 +343,7 @@ def shift_right(a, count):
 
 
 def insert_bits(a, b, position, length, bits):
-    """As PTX ISA, "bfi", writes it: bit by bit."""
+    """Insert bit by bit, as PTX ISA, "bfi", writes it."""
     for i in range(length & 0xFF):
         at = (position & 0xFF) + i
         if at < bits:
@@ -352,7 +352,7 @@ def insert_bits(a, b, position, length, bits):
 
 
 def extract_bits(a, position, length, kind):
-    """As PTX ISA, "bfe", writes it: bit by bit; what the field does not hold is its last bit, or a's, or 0."""
+    """Extract bit by bit, as PTX ISA, "bfe", writes it; bits beyond the field are its last bit, or a's, or 0."""
     bits, position, length = 8 * DTYPES[kind].itemsize, position & 0xFF, length & 0xFF
     sign = a >> min(position + length - 1, bits - 1) & 1 if kind[0] == "s" and length else 0
     return sum((a >> position + i & 1 if i < length and position + i < bits else sign) << i for i in range(bits))
@@ -465,7 +465,7 @@ ARITHMETIC = [f"{name}{rounding}" for name in ("add", "sub", "mul") for rounding
 
 
 def test_every_opcode_is_tested():
-    """Those of `functions` are tested here or in test_functions."""
+    """Opcodes of `functions` are tested here or in test_functions."""
     floating = {"fma.rn.f32", "fma.rn.f64", "cvt.rna.tf32.f32"}  # the last in test_mma
     floating |= {f"setp.{name}{u}.{kind}" for name in COMPARE for u in ("", "u") for kind in ("f32", "f64")}
     assert set(BASIC) == floating | set(INTEGER)

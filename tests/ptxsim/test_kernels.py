@@ -10,7 +10,7 @@ import ptxsim
 
 FOLDER = Path(__file__).parent / "kernels"
 RECORDED = FOLDER / "h200.npz"
-"""What an H200 left in the arrays of the cases; `record` writes it."""
+"""The arrays of the cases as an H200 left them; `record` writes them."""
 APPROXIMATE = {"softmax": 1e-6, "n_body": 1e-6, "flash_attention": 1e-6}
 """Kernels that take an exponential or the reciprocal of a root, and how far results may be apart, of the largest."""
 RANDOM = np.random.default_rng(29)
@@ -27,7 +27,7 @@ def zeros(*shape, dtype=np.float32):
 
 @dataclass
 class Case:
-    """How to launch a kernel, what it should leave in an array, and a bug: what to replace, by what, and what is found.
+    """A kernel's launch, the array that it should leave, and a bug: the text, its replacement, and the finding.
 
     The last is the kind of a fault, or "wrong".
     """

@@ -240,7 +240,7 @@ __global__ void k(const int* x, float* o, int n) {
 
 @pytest.mark.parametrize(("type_", "unwritten"), [("float4", 3), ("int4", 4), ("uchar4", 4), ("double", 2), ("int", 1)])
 def test_what_is_no_structs_padding_may_not_be_read_unwritten(type_, unwritten):
-    """Of four floats none may be missing; of integers, which copies of structs use, not all may, where they count."""
+    """None of four floats may be missing; of integers, which copies of structs use, not all may, where they count."""
     source = f"""__global__ void k(int* o) {{
     __shared__ __align__(16) {"unsigned char" if type_ == "uchar4" else "int"} s[256];
     int t = threadIdx.x;
@@ -254,7 +254,7 @@ def test_what_is_no_structs_padding_may_not_be_read_unwritten(type_, unwritten):
 
 
 def test_half_of_a_number_that_the_compiler_leaves_open():
-    """Of a struct given by value, the compiler packs one member with a register that nothing writes."""
+    """The compiler packs one member of a struct given by value with a register that nothing writes."""
     source = """
 struct View {
     const float* p; int n; float bias;

@@ -124,7 +124,7 @@ def test_faults(body):
 
 @pytest.mark.parametrize("moved", [ldmatrix, stmatrix])
 def test_where_few_lanes_give_addresses_the_thread_is_named(moved):
-    """Of eight in each warp the ninth is the second warp's first."""
+    """Eight lanes of each warp give addresses: the ninth is the second warp's first."""
     body = "__shared__ __align__(16) unsigned s[64];\ns[t] = a[t];\n__syncthreads();\nunsigned r[4] = {};\n"
     address = "unsigned(__cvta_generic_to_shared(s)) + t / 32 * 128 + t % 8 * 16 + (t == 34) * 8"
     kernel = probe(body + moved(1, False, address) + "\nc[t] = r[0];", threads=64)
@@ -181,7 +181,7 @@ def test_a_store_of_matrices(count, transposed, space):
 @pytest.mark.parametrize("transposed", [(False, False), (True, True), (False, True), (True, False)])
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_what_is_stored_is_loaded(count, transposed):
-    """By two warps, each in a kilobyte of its own; transposed once only, lanes get other lanes' halves."""
+    """Two warps do it, each in a kilobyte of its own. Transposed once only, lanes get other lanes' halves."""
     body = f"""
     __shared__ __align__(16) unsigned s[512];
     unsigned r[4];

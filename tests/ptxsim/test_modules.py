@@ -232,7 +232,7 @@ __global__ void unused(int* a) { a[0] = add(a[0], 1); }
 
 @pytest.mark.parametrize("n", [0, 1, 2])
 def test_calls_by_pointers(n):
-    """From tables in global and constant memory, from a local array, and as arguments; lanes call different ones."""
+    """They come from tables in global and constant memory, a local array and arguments; lanes call different ones."""
     a = np.arange(40, dtype=np.int32)
     launch(POINTERS, 1, 40, "k", a=a, n=np.int32(n))
     add, subtract, twice = (lambda x, m: x + m), (lambda x, m: x - m), (lambda x, m: x << m)
@@ -295,7 +295,7 @@ def test_a_pointer_to_a_function_of_other_arguments():
 
 
 def test_a_list_of_what_a_call_may_reach():
-    """As PTX has it, though NVRTC writes prototypes."""
+    """PTX has such lists, though NVRTC writes prototypes."""
     ptx, entry = ptxsim.compile(CALLED, "k")
     listed = re.sub(r"(prototype_\d+) : \.callprototype[^;]*;", r"\1: .calltargets _Z1fi, _Z1gii;", ptx)
     assert listed != ptx

@@ -25,7 +25,7 @@ sys.path.insert(0, {root!r})
 
 
 def test_the_example_runs_as_typed_where_it_is_installed(tmp_path):
-    """From a wheel, without CuPy, a compiler or the book."""
+    """It is installed from a wheel, without CuPy, a compiler or the book."""
     shutil.copytree(FOLDER, tmp_path / "source", ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
     subprocess.run([*pip, "--target", "target", "./source"], cwd=tmp_path, check=True)
@@ -54,7 +54,7 @@ def test_it_declares_what_it_imports():
 
 
 def test_the_table_names_every_kind_of_fault():
-    """As far as the source spells them out."""
+    """Kinds are found as far as the source spells them out."""
     source = "".join(path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py"))
     kinds = set(re.findall(r'(?:Violation|refuse|SimulationFault|self\._refuse)\(\s*"([a-z -]+)"', source))
     table = "".join(re.findall(r"^\| ([a-z, -]+) \|", README, re.MULTILINE))

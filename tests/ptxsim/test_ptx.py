@@ -129,7 +129,7 @@ def test_source_lines():
 
 
 def test_lines_of_inlined_functions():
-    """What is inlined from the kernel's file has its own line; what comes from a header, the line that calls it."""
+    """A function inlined from the kernel's file has its own lines; one from a header has the line that calls it."""
     assert lines("""
         .loc 1 30 1
         ret;
@@ -393,7 +393,7 @@ def test_generic_addresses_of_shared_memory():
 @pytest.mark.parametrize("kind", ["f32", "b32", "u32", "s32"])
 @pytest.mark.parametrize("load", ["ld.global", "ld.global.nc"])
 def test_vectors_of_every_kind(load, kind, count):
-    """From A through shared memory, swizzled, to C: a vector's elements keep their order."""
+    """A vector's elements keep their order from A through shared memory, swizzled, to C."""
     letter = "f" if kind == "f32" else "r"
     ctype = "float" if kind == "f32" else "unsigned"
     outputs = ", ".join(f'"={letter}"(x[{i}])' for i in range(count))

@@ -85,7 +85,7 @@ def test_a_product_of_matrices_in_any_layout(layouts, type_, space):
 
 
 def test_warps_load_from_both_memories_at_once():
-    """At a generic address, which BF16 is loaded from: one warp's is shared, the other's global."""
+    """BF16 is loaded from a generic address: one warp's is shared, the other's global."""
     kernel = probe(
         """
         using T = __nv_bfloat16;
@@ -115,7 +115,7 @@ def test_warps_load_from_both_memories_at_once():
 
 
 def test_an_element_of_a_fragment_is_the_same_in_all():
-    """What accumulators have in common: to add them element by element is to add the matrices."""
+    """Accumulators agree on it, so that adding them element by element adds the matrices."""
     kernel = probe(
         FRAGMENTS
         + """
@@ -336,7 +336,7 @@ def test_what_is_cut_off():
 @pytest.mark.parametrize("bits", [23, 25])
 @pytest.mark.parametrize("scale", [1.0, 2.0**-12, 2.0**-20])
 def test_the_bound_holds_for_other_hardware(block, bits, scale):
-    """For blocks of any size, with and without more bits, and for numbers that are subnormal in float16."""
+    """It holds for blocks of any size, with and without more bits, and for numbers that are subnormal in float16."""
     random, K = np.random.default_rng(6), 48
     worst = 0
     for _ in range(20):

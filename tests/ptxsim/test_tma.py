@@ -99,7 +99,7 @@ def test_a_box_anywhere(row, column):
 
 
 def test_a_map_that_is_brought_near():
-    """That changes nothing but the count."""
+    """Bringing it near changes nothing but the count."""
     matrix, near = numbered(20, 136), 'asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory");\n'
     for body, prefetches in ((ONE, 0), (f"    if (t == 0) {near}{ONE}", 1)):
         got, machine = run(body, matrix)

@@ -355,7 +355,7 @@ HANDED = """
 
 
 def test_what_threads_hand_to_others_by_mbarriers():
-    """Those who have waited may read it, and it may be written anew when they have told so."""
+    """Threads that have waited may read it, and it may be written anew when they have told so."""
     left, right = operands(64)
     got, _ = run(HANDED, left, right)
     assert got.view(np.uint32)[0, 0] == 2 * left.view(np.uint16)[0, 0].astype(np.uint32)
@@ -378,7 +378,7 @@ def test_what_is_handed_over_without_waiting(change):
     ids=["its own", "another's", "another's, after they have met"],
 )
 def test_what_one_lane_tells_of(told, read, fine):
-    """Of what its warp has stored, only its own and what was there when the warp last met."""
+    """It tells of its own stores, and of its warp's until the warp last met."""
     body = HANDED.replace("init(&told, 64)", "init(&told, 2)").replace("a[5 * t]", f"a[{read}]")
     body = body.replace("arrive(&told);", f"{told} if (t % 32 == 0) arrive(&told);")
     if fine:

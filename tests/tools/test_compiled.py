@@ -17,18 +17,18 @@ NAIVE = find("01")
 
 @pytest.fixture(scope="module")
 def missing():
-    """What has no record, and is compiled by the tests that ask for it."""
+    """Items without a record, which the tests that ask for them compile."""
     return compiled.missing()
 
 
 @pytest.fixture(scope="module")
 def sampled():
-    """What is compiled again."""
+    """Items that are compiled again."""
     return compiled.sampled()
 
 
 def test_little_is_compiled_for_want_of_a_record(missing, record_property):
-    """With another compiler, such as that of another kind of processor, all is: nothing was recorded with it."""
+    """Another compiler, such as another kind of processor's, compiles everything: nothing was recorded with it."""
     if len(missing) == len(compiled.plan()):
         record_property("summary", "book/results/compiled.json is of another compiler, and of no use here")
         return

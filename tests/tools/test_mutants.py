@@ -435,7 +435,7 @@ def test_the_sample_changes_with_the_code_and_with_nothing_else(monkeypatch):
 
 
 def test_of_an_older_judges_verdicts_a_share_is_judged_again(monkeypatch):
-    """Of a kernel whose judge is today's, nothing but one mutant, or those that stand for a rule."""
+    """A kernel whose judge is today's has one mutant judged again, or those that stand for a rule."""
     older = {name: dataclasses.replace(of, judge="older") for name, of in RECORDED.items()}
     current = {name: dataclasses.replace(of, judge=blank(find(name)).judge) for name, of in RECORDED.items()}
     few, many = (set(map(str, mutations.sampled(known))) for known in (current, older))

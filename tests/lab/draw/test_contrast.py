@@ -12,7 +12,7 @@ from matplotlib.path import Path as Outline
 import sgemm_tutorial as sg
 from lab import draw, request
 from lab.draw import figure
-from lab.draw.division import Part
+from lab.draw.division import Piece
 from lab.draw.tile_walk import COLOURS, READ
 from lab.draw.warp import lane_colour
 
@@ -20,7 +20,7 @@ from .test_draw import pictures
 
 STYLES = (Path(__file__).parents[3] / "book" / "_static" / "custom.css").read_text(encoding="utf-8")
 THEMES = {"light": (":root", "#ffffff", "#222832"), "dark": ('html[data-theme="dark"]', "#121212", "#ced6dd")}
-"""By theme: where the style sheet sets its colours, and the theme's own colours of the page and of text."""
+"""Selectors under which the style sheet sets a theme's colours, and the theme's own, of the page and of text."""
 
 
 def colours(theme):
@@ -85,7 +85,7 @@ def more():
         **{f"held {matrix}": draw.held(matrix) for matrix in ("A", "B", "B, FP32")},
         "chunks": draw.chunks(run),
         "chunks asked for": draw.chunks(run, asked=request(run, array="shared")),
-        "division": draw.division([Part(i, i, 0, 0, 4, bool(i % 3)) for i in range(8)], 3, "Eight tiles"),
+        "division": draw.division([Piece(i, i, 0, 0, 4, bool(i % 3)) for i in range(8)], 3, "Eight tiles"),
         **{f"panels {i}": figure for i, figure in enumerate(shown)},
     }
 

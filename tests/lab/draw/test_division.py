@@ -3,7 +3,7 @@
 import pytest
 
 from lab import draw
-from lab.draw.division import Part
+from lab.draw.division import Piece
 from sgemm_tutorial import ArgumentError, find, matrices, simulate
 
 BODY = {"BM": 16, "BN": 32, "BK": 32, "WM": 16, "WN": 32, "TM": 4, "TN": 4, "SLICES": 4, "STAGES": 4, "BLOCKS": 5}
@@ -17,7 +17,7 @@ def traced(whole, shares):
 
 
 def by_formula(whole, shares):
-    """What the kernel's own arithmetic says: whole tiles, then equal shares of the steps of the others."""
+    """Return the kernel's own division: whole tiles, then equal shares of the steps of the others."""
     found = [(tile, tile, 0, 5) for tile in range(whole)]
     total = (6 - whole) * 5
     for share in range(shares):
@@ -47,10 +47,10 @@ def test_parts_need_whole_steps_and_a_trace():
 
 def test_the_picture_says_who_does_what():
     found = [
-        Part(0, 0, 0, 0, 4, True),
-        Part(1, 1, 0, 0, 3, False),
-        Part(2, 1, 0, 3, 4, True),
-        Part(3, 2, 0, 0, 4, True),
+        Piece(0, 0, 0, 0, 4, True),
+        Piece(1, 1, 0, 0, 3, False),
+        Piece(2, 1, 0, 3, 4, True),
+        Piece(3, 2, 0, 0, 4, True),
     ]
     figure = draw.division(found, 2, "Four blocks")
     assert (

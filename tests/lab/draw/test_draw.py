@@ -309,7 +309,7 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("ground", ["#ffffff", "#14181e", "#0d1117"])
 def test_colours_stand_out_from_light_and_dark(drawn, ground):
-    """Of a file, which has no style sheet; test_contrast.py looks at the book's themes, and at text on colours."""
+    """They are a file's, which has no style sheet; test_contrast.py has the book's themes, and text on colours."""
     shapes = [path for picture in drawn.values() for path in elements(picture, "path")]
     used = {path.get(what) for path in shapes for what in ("fill", "stroke")}
     colours = {figure.fallback(colour) for colour in used - {None, "none", "currentColor"}}
@@ -505,7 +505,7 @@ def doubled() -> Run:
 
 @pytest.mark.parametrize("run", [traced_half, doubled, lambda: traced(TILE)], ids=["FP16", "FP64", "FP32"])
 def test_elements_are_as_large_as_the_types_say(run):
-    """What a request asks for in elements, in words, on the map and on the line of addresses: bytes over their size."""
+    """A request's elements, in words, on the map and on the line of addresses, are its bytes over their size."""
     run = run()
     types = run.kernel.types
     picture = draw.access_map(run, step=1)

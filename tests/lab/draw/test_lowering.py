@@ -25,7 +25,7 @@ def player(run):
 
 @pytest.fixture(scope="module")
 def ptx_lines(run):
-    """How many instructions of each line PTX's loop has: what stands between the last label and the branch back."""
+    """Count the instructions of PTX's loop by line: those between the last label and the branch back."""
     text = run.kernel.build(ARCHITECTURE).ptx
     loops = re.findall(r"^(\$L\w+):\n((?:(?!^\$L).*\n)*?)\s*@%p\d+ bra\s+\1;", text, re.MULTILINE)
     ((_, loop),) = [found for found in loops if "fma.rn.f32" in found[1]]
@@ -75,7 +75,7 @@ def test_all_of_the_source_is_there(run, player):
 
 
 def test_a_pointer_on_code_picks_its_line(run, player):
-    """Where the picks say that a line is, it is marked when chosen."""
+    """A line is marked when its place, as the picks have it, is chosen."""
     for pick in player.picks:
         for y, step in pick.at:
             figure = player.shown([step])[pick.panel]

@@ -31,13 +31,13 @@ def player(operands):
 
 
 def said(player, kernel):
-    """What each step says, for those who don't see it; without what is only repeated at the end."""
+    """Return the text of each step, for those who don't see it, without the repetition at the end."""
     every = [player.shown([kernel, step])[0].alt for step in range(len(player.controls[1].values))]
     return [words for words, after in zip(every, [*every[1:], ""], strict=True) if words != after]
 
 
 def test_copies_and_reads_are_the_trace_s(player, operands):
-    """In order and by stage, read off the accesses; between a stage's copies and its reads, a wait and a barrier."""
+    """Order and stages are those of the accesses. A wait and a barrier lie between a stage's copies and reads."""
     run, expected = sg.simulate(PIPELINE, *operands, trace=[0]), []
     for access in run.trace:
         for ring in RINGS:

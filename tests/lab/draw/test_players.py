@@ -26,7 +26,7 @@ def reads(runs):
 
 
 def data(player):
-    """What stands beside the SVG in a page."""
+    """Return the data beside the SVG in a page."""
     (text,) = re.findall(r'<script type="application/json">(.*?)</script>', player._repr_html_(), re.DOTALL)
     return json.loads(text)
 

@@ -16,7 +16,7 @@ from lab.staged import staged
 from sgemm_tutorial import ArgumentError
 
 AHEAD = {"10": 1, "11": 2, "13": 2}
-"""By how many steps tiles are fetched ahead. 13 does so by three, when it has read all that it needs of a step's."""
+"""Steps by which tiles are fetched ahead. 13 does so by three, when it has read all that it needs of a step's."""
 RUNGS = ("03", "04", "05", "06", "07", "08", "09", "10", "11", "13", "13 in slices")
 STEPS = 5
 
@@ -95,7 +95,7 @@ def units(kernel):
 
 
 def test_what_is_painted_was_accessed(walk):
-    """Of each unit in block 1 or 2: one has another row than block 0, and one another column."""
+    """This holds for each unit in blocks 1 and 2: one has another row than block 0, and one another column."""
     rung, run, player = walk
     of, (M, N), K = run.kernel.parameters, run.C.shape, run.K
     BM, BN, BK = of["BM"], of["BN"], of["BK"]

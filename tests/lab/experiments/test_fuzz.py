@@ -120,7 +120,7 @@ def test_a_write_outside_c_is_noticed(which, place):
 
 
 def test_every_kernel_as_it_is_has_passed():
-    """If not: ``make record``."""
+    """Otherwise ``make record`` is due."""
     points = files.load("fuzz", Recording[Fuzzed]).points
     for kernel in CATALOGUE:
         (point,) = files.find(points, kernel, "fuzz")

@@ -87,7 +87,7 @@ def test_without_a_gpu_nothing_is_measured(monkeypatch):
 
 
 def test_the_recording_shows_the_trap():
-    """What the book says of it: the naive ways read more, most where the kernel is short."""
+    """The book says that the naive ways read more, most where the kernel is short."""
     costs = load()
     assert {point.size for point in costs.points} == set(launch_cost.SIZES)
     for point in costs.points:

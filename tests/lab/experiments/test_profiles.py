@@ -53,7 +53,7 @@ def test_occupancy_achieved_is_not_above_what_fits(kernel):
 
 @every
 def test_the_profiler_took_as_long_as_the_benchmark(kernel):
-    """With the clocks as they were under the profiler, within a fifth."""
+    """The times agree within a fifth, with the clocks as they were under the profiler."""
     (point,) = lab.recorded(kernel, [profiles.SIZE]).points
     assert profiles.measured(kernel)["nanoseconds"] / 1e6 == pytest.approx(point.ms, rel=0.2)
 

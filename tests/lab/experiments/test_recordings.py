@@ -61,7 +61,7 @@ def test_recordings_are_whole_and_of_the_kernels_as_they_are(name):
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("kernel", CHECKED.values(), ids=lambda kernel: f"{kernel.name}-{kernel.types.name}")
 def test_results_are_bit_identical(kernel):
-    """In every case, and on tensor cores too, whose additions are known by measurement alone; see `ptxsim.tensor`."""
+    """This holds in every case, on tensor cores too, whose additions are known by measurement; see `ptxsim.tensor`."""
     recorded = {point.case: point.sha256 for point in files.find(CHECKSUMS, kernel, "checksums")}
     got = {case: checksums.digest(kernel, of) for case, of in enumerate(checksums.CASES)}
     assert recorded == got
@@ -132,7 +132,7 @@ def global_accesses_agree(measured, total):
 
 
 def stores_and_copies_agree(measured, total):
-    """As many stores to shared memory, and as many asynchronous copies."""
+    """Stores to shared memory and asynchronous copies are as many."""
     assert total.shared_store_requests == measured["shared_store_requests"] + measured["copy_instructions"]
     assert total.by_class["copy"] == measured["copy_instructions"]
     nothing = measured["copy_instructions"] - measured["copy_requests"]  # copies past the end of a sum
@@ -140,7 +140,7 @@ def stores_and_copies_agree(measured, total):
 
 
 def multiply_adds_agree(measured, total):
-    """As many multiply-adds, and a multiplication by α for each element of C.
+    """Multiply-adds are as many, and each element of C has a multiplication by α.
 
     From 07 on, some elements beyond the edge of C are multiplied by α too. 23 multiplies the elements of B that it
     reads instead, and 12 adds parts of sums. Kernels for tensor cores add nothing up with FFMA, and 17 splits and adds

@@ -119,7 +119,7 @@ def test_launches_are_all_made_and_counted():
 
 
 def test_every_kernel_as_it_is_was_clean_under_every_tool():
-    """If not: ``make record``."""
+    """Otherwise ``make record`` is due."""
     points = files.load("sanitizer", Recording[Sanitized]).points
     for kernel in sanitizer.kernels():
         launches = len(list(sanitizer.shapes(kernel))) * len(sanitizer.SCALARS)

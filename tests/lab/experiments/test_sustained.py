@@ -95,7 +95,7 @@ def test_no_pause_between_batches_of_a_lasting_run(card):
 
 
 def start(card):
-    """When the last run began: after what was launched to see how long a launch takes, and the rest."""
+    """Return the time at which the last run began: after the launches that show their length, and the rest."""
     return 3 * 0.25 + 1e3 * sustained.REST
 
 
@@ -143,7 +143,7 @@ def test_inputs():
 
 
 def test_the_whole_plan_makes_a_whole_recording(monkeypatch, card, tmp_path, capsys):
-    """From the plan to the file and back; a second time there is nothing to do."""
+    """The plan is recorded, written and read again; a second time there is nothing to do."""
     plan = sustained.plan()
     lasting = sustained.SECONDS * sum(item[3] == "lasting" for item in plan.items)
     assert len(plan.keys()) == len(plan.items) and lasting < plan.takes * len(plan.items) < 2 * lasting, "an estimate"
@@ -189,7 +189,7 @@ def test_what_the_page_compares_is_in_the_plan():
 
 
 def test_a_share_takes_cublas_by_the_same_protocol():
-    """Of the routine of the kernel's types: alone where the kernel runs alone, and beside it where they take turns."""
+    """The routine has the kernel's types. It runs alone where the kernel does, and beside it where they take turns."""
     kernel, split = find("20"), find("21")
     ms, share = sustained.lasted(kernel)
     assert ms == sustained.of(kernel).ms and share == sustained.of(cublas.gemm_ex).ms / ms

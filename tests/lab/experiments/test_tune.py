@@ -55,6 +55,13 @@ def names(setting):
     return autotuned.named(setting)
 
 
+def test_22s_model_chooses_among_settings_that_are_tried():
+    """The recording counts them by number, so their order is its own."""
+    assert set(any_shape.PACES) <= set(tune.TRIED) and len(set(tune.TRIED)) == len(tune.TRIED)
+    tried = [list(any_shape.setting(*of).values()) for of in tune.TRIED]
+    assert tune.load("tune_22").settings["settings"][: len(tried)] == tried
+
+
 def test_settings_are_what_the_dispatch_has_and_more():
     found = settings()
     blocks = autotuned.PARAMETERS.index("BLOCKS")  # fewer where it would spill on some architecture

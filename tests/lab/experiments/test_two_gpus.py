@@ -36,7 +36,7 @@ def problems(plan):
 
 @pytest.mark.parametrize(("there", "numbers"), [(0, [2]), (1, [2]), (2, [2]), (3, [2]), (6, [2, 4]), (8, [2, 4, 8])])
 def test_the_plan_is_for_the_gpus_that_there_are(monkeypatch, there, numbers):
-    """What is recorded of two GPUs stays in it, and one GPU is measured at every size."""
+    """Points of two GPUs stay in it, and one GPU is measured at every size."""
     of_two = two_gpus.plan().keys()
     monkeypatch.setattr(several, "count", lambda: there)
     plan = two_gpus.plan()

@@ -37,7 +37,7 @@ class Seen(Measured):
 
 
 class Eye:
-    """What measures: counts its turns; `fault` is raised at one of them."""
+    """A measurement that counts its turns, and raises `fault` at one of them."""
 
     def __init__(self, fault=None, at=None, bad=()):
         self.fault, self.at, self.bad, self.seen = fault, at, bad, []

@@ -176,7 +176,7 @@ def test_a_setting_is_shown_as_it_is_asked_for():
 
 
 def test_defaults_that_follow_from_other_parameters(tmp_path):
-    """Of a kernel with a launch of its own, they are those of each setting, not of the first."""
+    """Those of a kernel with a launch of its own follow from each setting, not from the first."""
     path = tmp_path / "mine.cu"
     path.write_text("""\
 __global__ void other(const float* A, const float* B, float* C, int M, int N, int K) {}

@@ -149,7 +149,7 @@ def test_gpus_are_found_and_the_nearest_is_suggested():
 
 
 def test_cuda_s_own_calculator_agrees():
-    """As the shown card's driver said of every kernel and variant; one that is not recorded is an error."""
+    """Its answers, recorded on the shown card, agree for every kernel and variant; a missing one is an error."""
     points, gpu = files.load("occupancy", Recording[Fit]).points, find_gpu(cards.shown())
     kernels = [kernel for (kernel,) in occupancy_plan().items]
     said = [files.find(points, kernel, "occupancy")[0].blocks_per_sm for kernel in kernels]

@@ -10,7 +10,7 @@ from sgemm_tutorial import ArgumentError
 
 CARD = lab.card()
 MERGED = ("03_shared_tile", "04_thread_tile_1d")
-"""Whose machine code reads less than the source says: their chapters are about that."""
+"""Kernels whose machine code reads less than the source says: their chapters are about that."""
 every = pytest.mark.parametrize("kernel", sg.LADDER[: len(WAVEFRONTS)], ids=lambda kernel: kernel.name)
 
 

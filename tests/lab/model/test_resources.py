@@ -241,7 +241,7 @@ MULTIPLIED_AT = {
     "16_mma": '"r"(a[0]), "r"(a[1])',
     "17_tf32x3": '"r"(a[0]), "r"(a[1])',
 }
-"""What of a kernel's source multiplies A and B; in the others it is the sum into `acc[m][n]`, or `acc[m]`."""
+"""The line of a kernel's source that multiplies A and B; in the others it is the sum into `acc[m][n]`, or `acc[m]`."""
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_86", "sm_90", "sm_100", "sm_120"])

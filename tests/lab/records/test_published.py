@@ -16,6 +16,10 @@ def test_every_kernel_named_is_in_the_file():
     assert {(source, name) for source, names in published.RUNGS.items() for name in names} <= listed
 
 
+def test_the_file_is_read_once():
+    assert published.load() is published.load()
+
+
 def test_every_rung_named_is_in_the_ladder():
     assert {rung for names in published.RUNGS.values() for rung in names.values()} <= {k.name[:2] for k in sg.LADDER}
 

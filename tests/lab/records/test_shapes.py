@@ -39,7 +39,7 @@ def test_vectors_both_ways_and_every_thinness():
 
 
 def test_a_networks_products_fit_together():
-    """What a layer puts out is what the next takes."""
+    """A layer's output is the next one's input."""
     qkv, project, up, down = NETWORKS["GPT-2, 1024 tokens"][:4]
     assert qkv == (1024, 3 * 768, 768) and project[1] == up[2] and up[1] == down[2] and down[1] == qkv[2]
     grouped = NETWORKS["Llama 3 8B, 16 tokens"][0]
