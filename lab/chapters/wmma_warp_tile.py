@@ -1,6 +1,7 @@
 """Compares layouts of a tile, paddings by their counts, and stages by their times, for chapter 15."""
 
 from itertools import pairwise
+from statistics import median
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.kernel import Kernel
@@ -13,7 +14,7 @@ from ..draw.tile_layouts import TileAccess, TileLayout, bank_layouts
 from ..experiments import counters
 from ..experiments.ceilings import card
 from ..records.timings import recorded
-from ..variants import PADDED_TILES, find_variant
+from ..variants import PADDED_TILES
 
 PRODUCTS = 256**3  # of 16 × 16 × 16, at 4096
 
@@ -37,26 +38,29 @@ def padding_player(run: Run) -> Player:
     return bank_layouts("padding", accesses, [TileLayout(padding) for padding in (0, 8, 16, 32, 48, 64)])
 
 
-def layouts() -> dict[str, Kernel]:
-    """Return 15 with two paddings, and 16 padded and swizzled, by how the rows of A and B are laid out."""
-    return {
-        "15, padded by 16 bytes": PADDED_TILES[0],
-        "15, padded by 32 bytes": PADDED_TILES[3],
-        "16, padded by 16 bytes": find_variant("16_mma", "padded"),
-        "16, swizzled": find("16"),
-    }
-
-
 def paddings() -> Table:
-    """Return figures by the layout of the tiles: sectors, wavefronts of the pipe to shared memory, time and share."""
+    """Return what the padding of 15's tiles changes: sectors, wavefronts of loads and of copies, and the time."""
     rows = []
-    for layout, kernel in layouts().items():
+    for kernel in PADDED_TILES:
+        A, B = (2 * int(elements) for elements in (kernel.label or "padded by 8 and 8").split()[2::2])
         counted = counters.counted(kernel, (4096,) * 3, "sectors")
-        (timed,) = recorded(kernel, [4096], "tensor").points
-        each = (f"{counted[name] / PRODUCTS:.2f}" for name in ("l1_fill_sectors", "l1_data_wavefronts"))
-        rows.append((layout, *each, f"{timed.ms:.3f}", f"{timed.percent_of_cublas:.1f}%"))
-    columns = ("kernel and both its tiles", "sectors", "wavefronts", "ms", "share of cuBLAS")
-    return Table(columns, rows, f"For a product of 16 × 16 × 16, at 4096, all of one recording, {card().name}")
+        timed = recorded(kernel, [4096], "tensor").points[0]
+        both = [counted[f"{name}_wavefronts"] / PRODUCTS for name in ("shared_load", "copy")]
+        sectors, clock = counted["l1_fill_sectors"] / PRODUCTS, median(timed.processes[0].own.sm_mhz)
+        rows.append(
+            (
+                f"{A} and {B}",
+                f"{sectors:.2f}",
+                "{:.2f} + {:.2f} = {:.2f}".format(*both, sum(both)),
+                f"{timed.ms:.3f}",
+                clock,
+            )
+        )
+    return Table(
+        ("padding of A and B, bytes", "sectors", "wavefronts of loads and copies", "ms", "MHz, by NVML"),
+        sorted(rows, key=lambda row: row[2].split()[-1]),
+        f"15, for a product of 16 × 16 × 16 at 4096, all of one recording, {card().name}",
+    )
 
 
 def staged() -> dict[str, Kernel]:
