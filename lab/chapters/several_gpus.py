@@ -6,7 +6,7 @@ from sgemm_tutorial import Kernel, Place, cublas, find
 from sgemm_tutorial.families.hopper import quickest
 
 from ..boards import find_gpu
-from ..experiments import two_gpus
+from ..experiments import sustained, two_gpus
 
 LINK = 450e9
 """Bytes per second, one way, by NVLink's data sheet."""
@@ -47,13 +47,17 @@ def figures() -> dict[str, str]:
     def ms(who: Kernel | cublas.Gemm, size: int, way: str = "one") -> float:
         return two_gpus.of(who, size, *((1, "held") if way == "one" else (2, way))).ms
 
-    (rate, start), varied, (near, far) = (
+    (rate, start), varied, one, two, own_21, lasting, (near, far) = (
         link(),
         two_gpus.of(fp16, 16384),
+        two_gpus.of(fp16, 4096),
+        two_gpus.of(fp16, 4096, 2, "columns"),
+        [sustained.of(find("21"), size).ms for size in (4096, 8192)],
+        1e3 * sustained.of(fp16).ms,
         (two_gpus.reach(16 << 20, there).rate for there in (False, True)),
     )
     apart = max(abs(seconds - much / rate - start) for much, seconds in took().items())
-    t, c, own = 1e3 * ms(fp16, 4096), round(1e6 * coming(fp16, 4096), 1), find_gpu("H200").bandwidth_gbs
+    t, c = 1e3 * ms(fp16, 4096), round(1e6 * coming(fp16, 4096), 1)
     (whole, width, _), (halves, narrow, slower) = tiles(2048), tiles(1024)
     in_32, in_16 = (
         sorted(ms(gemm, size, "columns") / ms(of, size, "columns") for size in SIZES)
@@ -71,14 +75,21 @@ def figures() -> dict[str, str]:
         )
         and all((ms(of, n, "ahead") < ms(of, n, "columns")) == (n == 2048) for of in (fp32, fp16) for n in SIZES)
         and in_32[0] > 0.995
+        and all(took < ms(fp32, size, "columns") for took, size in zip(own_21, (4096, 8192), strict=True))
+        and lasting / 4 < c
     )
     return {
-        "own memory": f"{own:,} GB/s",
-        "fp32": f"{ms(fp32, 8192) / ms(fp32, 8192, 'columns'):.2f}",
+        "one 21": f"{own_21[0]:.2f} ms",
+        "two 13": f"{ms(fp32, 4096, 'columns'):.2f} ms",
+        "fp32": f"{ms(fp32, 4096) / ms(fp32, 4096, 'columns'):.2f}",
+        "fp32 small": f"{ms(fp32, 2048) / ms(fp32, 2048, 'columns'):.2f}",
         "fp16": f"{ms(fp16, 4096) / ms(fp16, 4096, 'columns'):.2f}",
         "link": f"{rate / 1e9:.0f} GB/s, {rate / LINK:.0%}",
         "apart": f"{1e6 * apart:.1f} µs",
         "start": f"{1e6 * start:.0f} µs",
+        "trusted": f"{one.ms_p10 / two.ms_p90:.2f} to {one.ms_p90 / two.ms_p10:.2f}",
+        "lasting": f"{lasting:.0f} µs",
+        "lasting times": f"{lasting / (lasting / 4 + c):.2f}",
         "t": f"{t:.1f} µs",
         "quarter": f"{t / 4:.1f} µs",
         "varied": f"{varied.ms_p90 / varied.ms_p10 - 1:.0%}",
