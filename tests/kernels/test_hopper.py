@@ -14,6 +14,8 @@ from sgemm_tutorial.operands import FP16
 
 from .test_half_kernels import drawn, expected, sums
 
+pytestmark = pytest.mark.slow
+
 HOPPER = find("20")
 PLAIN, FETCHING = find("18"), find("19")
 ALONE = HOPPER.variant(GROUP=1, CLUSTER=1)

@@ -18,6 +18,8 @@ from tools.mutants import ROWS
 from ..examples import floats
 from ..together import for_each
 
+pytestmark = pytest.mark.slow
+
 BASE = find("23")
 each_step = pytest.mark.parametrize("step", STEPS, ids=lambda step: step.label.replace(" ", "-"))
 ARCHITECTURES = ("sm_75", "sm_90", "sm_120")

@@ -10,6 +10,8 @@ from sgemm_tutorial.operands import IN_16_BITS
 from .test_half_kernels import drawn
 from .test_thin import GENERAL, H200, TYPES, each_type, taken
 
+pytestmark = pytest.mark.slow
+
 QUICKEST = (
     (5554, 802, 9),
     (131, 2156, 33),

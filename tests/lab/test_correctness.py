@@ -18,6 +18,8 @@ from tools.mutants import instances
 
 from ..together import for_each
 
+pytestmark = pytest.mark.slow
+
 U = 2.0**-24
 LARGEST = float(np.finfo(np.float32).max)
 

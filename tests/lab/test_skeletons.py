@@ -13,6 +13,8 @@ from tools.mutants import instances
 
 from ..together import for_each
 
+pytestmark = pytest.mark.slow
+
 each = pytest.mark.parametrize("kernel", [find(name) for name in GAPS], ids=lambda kernel: kernel.name)
 
 

@@ -30,6 +30,8 @@ from tools.mutants import (
 
 from ..together import for_each
 
+pytestmark = pytest.mark.slow
+
 RECORDED = load()
 every = for_each(kernel=CATALOGUE)
 

@@ -19,6 +19,8 @@ from sgemm_tutorial.simulation import Run
 
 from ...together import for_each
 
+pytestmark = pytest.mark.slow
+
 FLOATS = 4 * sg.find("08").parameters["BM"]  # bytes of a row
 PLAIN, CHUNKS = TileLayout(), "(CHUNKS < 8 ? CHUNKS : 8)"
 

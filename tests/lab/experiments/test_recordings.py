@@ -18,6 +18,8 @@ from sgemm_tutorial.operands import SPLIT, imagined
 
 from ...together import for_each
 
+pytestmark = pytest.mark.slow
+
 CHECKSUMS = files.load("checksums", Recording[Checksum]).points
 COUNTERS = files.load("counters", Recording[Counted]).points
 EQUAL = ("global_load_requests", "global_load_sectors", "global_store_requests", "global_store_sectors")

@@ -22,6 +22,8 @@ from tools.mutants import instances
 
 from ...together import for_each
 
+pytestmark = pytest.mark.slow
+
 ARCHITECTURES = ("sm_75", "sm_90", "sm_120")  # one before ptxas dropped cmem from its log, two after
 FIRST = catalogue.LADDER[:5]
 NAIVE, COALESCED, TILE = map(catalogue.find, ("01", "02", "03"))
