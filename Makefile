@@ -66,6 +66,7 @@ pdf: $(STAMP)
 	$(CHROMIUM) --headless --no-sandbox --disable-gpu --no-pdf-header-footer --generate-pdf-document-outline \
 		--virtual-time-budget=100000 --print-to-pdf=_build/book.pdf 'file://$(CURDIR)/_build/singlehtml/intro.html'
 
+# In this order: notebooks are many and short, so that coming last they leave no process with a long file.
 test: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/pytest tests --ignore tests/gpu --ignore tests/fresh book/*.ipynb book/deeper/*.ipynb --nbval --nbval-current-env --nbval-cell-timeout=300 \
@@ -73,7 +74,7 @@ test: $(STAMP)
 
 quick: $(STAMP)
 	$(BIN)/ruff check .
-	$(BIN)/pytest tests --quick --ignore tests/gpu --ignore tests/fresh -n 2 --dist loadfile -x -q
+	$(BIN)/pytest tests -m "not slow" --ignore tests/gpu --ignore tests/fresh -n 2 --dist loadfile -x -q
 	@for file in $$(git diff --name-only HEAD -- 'kernels/[0-9]*.cu'); do \
 		$(BIN)/python -m lab check $$(basename $$file .cu) --simulate || exit 1; done
 

@@ -9,6 +9,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from .errors import ArgumentError
@@ -73,13 +74,12 @@ class HostLaunch(NamedTuple):
     names: Mapping[str, str]
 
 
+@lru_cache(maxsize=128)  # a recording of many points asks for each point's kernel
 def blanked(text: str, strings: bool = True) -> str:
     """Return a source with comments, and strings too unless they are to stay, blanked, as long as it was."""
-
-    def blank(match: re.Match[str]) -> str:
-        return match[0] if match[0][0] == '"' and not strings else re.sub(r"[^\n]", " ", match[0])
-
-    return _NOT_CODE.sub(blank, text)
+    return _NOT_CODE.sub(
+        lambda match: match[0] if match[0][0] == '"' and not strings else re.sub(r"[^\n]", " ", match[0]), text
+    )
 
 
 def parts(text: str, separator: str = ",") -> list[str]:

@@ -1,4 +1,4 @@
-"""Fixtures, the order of the files, and a summary of memory, for all tests."""
+"""Fixtures for all tests, runs that they share, and a summary of memory."""
 
 import atexit
 import gc
@@ -18,39 +18,6 @@ import pytest
 from lab.correctness import IN_MEMORY
 
 from . import heap, shared_runs
-
-LONGEST = (
-    "tests/book/test_cards.py",
-    "tests/book/test_book.py",
-    "tests/lab/experiments/test_recordings.py",
-    "tests/tools/test_mutants.py",
-    "tests/lab/test_skeletons.py",
-    "tests/kernels/test_tf32x3_wgmma.py",
-    "tests/kernels/test_simulated.py",
-    "tests/kernels/test_properties.py",
-    "tests/lab/test_correctness.py",
-    "tests/kernels/test_hopper.py",
-    "tests/kernels/test_autotuned.py",
-    "tests/kernels/test_half_kernels.py",
-    "tests/lab/draw/test_tile_walk.py",
-    "tests/lab/draw/test_tile_layouts.py",
-    "tests/lab/model/test_resources.py",
-    "tests/lab/test_cli.py",
-    "tests/test_broken_kernels.py",
-    "tests/kernels/test_mma_kernels.py",
-    "tests/kernels/test_register_l1.py",
-    "tests/lab/draw/test_draw.py",
-    "tests/kernels/test_bf16.py",
-    "tests/lab/draw/test_pipeline.py",
-    "tests/lab/model/test_roofline.py",
-    "tests/lab/experiments/test_fuzz.py",
-    "tests/test_installing.py",
-    "tests/tools/test_live.py",
-    "tests/tools/test_compiled.py",
-)
-"""The files that take longest, longest first: they come before the rest, so that no process is left with one.
-
-`test_cards` is one file and the longest, and what its notebooks simulate has been simulated when it comes."""
 
 
 def pytest_configure(config):
@@ -76,31 +43,6 @@ def share_runs():
     """What the test simulates it shares with the notebooks."""
     with shared_runs.sharing():
         yield
-
-
-def pytest_addoption(parser):
-    parser.addoption("--quick", action="store_true", help="leave out the files that take longest")
-
-
-def _place(path, config):
-    return Path(os.path.relpath(path, config.rootpath)).as_posix()
-
-
-def pytest_ignore_collect(collection_path, config):
-    """Leave out the longest files if that is asked for."""
-    return True if config.getoption("--quick") and _place(collection_path, config) in LONGEST else None
-
-
-def pytest_collection_modifyitems(config, items):
-    """Put the notebooks first, each of which needs a second process; then the longest files, then the rest."""
-
-    def order(item):
-        place = _place(item.path, config)
-        if place.endswith(".ipynb"):
-            return -1
-        return LONGEST.index(place) if place in LONGEST else len(LONGEST)
-
-    items.sort(key=order)
 
 
 @pytest.hookimpl(trylast=True)

@@ -23,6 +23,8 @@ from sgemm_tutorial import (
 )
 from sgemm_tutorial.paths import KERNELS
 
+pytestmark = pytest.mark.slow
+
 each = pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
 
 

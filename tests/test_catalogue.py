@@ -26,14 +26,12 @@ from sgemm_tutorial import (
 from sgemm_tutorial.paths import KERNELS
 
 from .examples import floats
-
-every = pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
-
+from .together import for_each
 
 KNOWN = CATALOGUE
 
 
-@pytest.mark.parametrize("kernel", KNOWN, ids=lambda kernel: kernel.name)
+@for_each(kernel=KNOWN)
 def test_find(kernel):
     """A kernel is found by its name with and without the number, and by the number, the first that has it."""
     number, _, name = kernel.name.partition("_")
@@ -85,7 +83,7 @@ def test_the_catalogue_is_in_order_and_complete():
     assert CATALOGUE[: len(LADDER)] == LADDER
 
 
-@every
+@for_each(kernel=LADDER)
 def test_a_kernel_fits_its_source(kernel):
     """Template parameters by name and order, the contract's signature, and a first line that says what it adds."""
     number, _, name = kernel.name.partition("_")
@@ -264,8 +262,9 @@ TAKE_A_KERNEL = {
 }
 
 
-@pytest.mark.parametrize("call", TAKE_A_KERNEL.values(), ids=TAKE_A_KERNEL)
-def test_a_kernels_name_is_as_good_as_the_kernel(call):
+@for_each(name=TAKE_A_KERNEL)
+def test_a_kernels_name_is_as_good_as_the_kernel(name):
+    call = TAKE_A_KERNEL[name]
     assert call("02") == call("02_coalesced") == call(find("02"))
     with pytest.raises(ArgumentError, match=r"^name: got 'no such', needs one of 01_naive"):
         call("no such")

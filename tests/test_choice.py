@@ -14,6 +14,7 @@ from sgemm_tutorial.families import autotuned
 from sgemm_tutorial.launch import Division, Place
 
 from .examples import floats, steady
+from .together import for_each
 
 AUTOTUNED = find("13")
 
@@ -68,8 +69,7 @@ def test_words_are_copied_together_only_where_they_lie_together(M, N, K, shift, 
     assert (of["STAGES"] == 0) == (architecture == "sm_75")
 
 
-@pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_86", "sm_90", "sm_120"])
-@pytest.mark.parametrize("setting", autotuned.SETTINGS, ids=str)
+@for_each(setting=autotuned.SETTINGS, architecture=["sm_75", "sm_80", "sm_86", "sm_90", "sm_120"])
 def test_every_setting_fits_an_sm(setting, architecture):
     kernel = AUTOTUNED.variant(**autotuned.named(setting))
     kernel = kernel.resolve(problem(64, 1, 64), Place(architecture, 132)).kernel

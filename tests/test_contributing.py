@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from .test_rooms import IMPORTS, IN_LAB, ORDER, TREES, statements
+from .together import for_each
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -55,7 +56,7 @@ def test_how_much_there_is(row):
     assert all(of <= int(figure) <= 1.1 * of for of, figure in zip(now, filter(None, said), strict=True)), now
 
 
-@pytest.mark.parametrize("place", sorted(set(re.findall(r"`((?:lab|tools|sgemm_tutorial|ptxsim)\.[\w.]+\w)`", TEXT))))
+@for_each(place=sorted(set(re.findall(r"`((?:lab|tools|sgemm_tutorial|ptxsim)\.[\w.]+\w)`", TEXT))))
 def test_every_place_is_there(place):
     module, _, name = place.rpartition(".")
     try:

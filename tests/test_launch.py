@@ -11,6 +11,7 @@ from sgemm_tutorial.launch import SIMULATOR, Place
 from sgemm_tutorial.paths import KERNELS
 
 from .examples import floats
+from .together import for_each
 
 PROBE = """template <int BM, int BN>
 __global__ void probe(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C)
@@ -110,7 +111,7 @@ def test_only_so_many_are_remembered(probe, monkeypatch):
     assert 1 <= len(probe._launches) <= 3
 
 
-@pytest.mark.parametrize("of", CATALOGUE, ids=lambda of: of.name)
+@for_each(of=CATALOGUE)
 def test_every_kernel_of_the_catalogue_resolves(of):
     """It has as many blocks for an H200 as for the simulator, unless the GPU's driver or tables would be asked."""
     shape = operands.imagined(256, 256, 256, of.types)

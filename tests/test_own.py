@@ -20,6 +20,8 @@ from sgemm_tutorial import (
 from sgemm_tutorial.operands import check, imagined
 from sgemm_tutorial.own import CONTRACT
 
+from .together import for_each
+
 MINE = """\
 // Two rows of C per thread.
 template <int BM, int BN = 8, int TM = 2>
@@ -73,7 +75,7 @@ def test_a_path_is_as_good_as_a_name_where_the_file_has_defaults(mine):
     assert lab.check(str(mine), 5, 5, 5, on_gpu=False).passed
 
 
-@pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
+@for_each(kernel=CATALOGUE)
 def test_the_books_kernels_keep_the_contract(kernel):
     """The rule by which a file's launch follows from its parameters is the catalogue's own."""
     mine = kernel_from(kernel.path, **kernel.parameters)

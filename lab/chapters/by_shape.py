@@ -89,6 +89,7 @@ def slower() -> dict[Size, float]:
     return {size: point.expected_ms / point.ms for size, point in found().items()}
 
 
+@lru_cache
 def raced() -> dict[Size, Point]:
     """Return the race's points at every size, with the table that the search wrote."""
     return {point.size: point for name in ("shapes", "squares") for point in recorded(RUNG, recording=name).points}

@@ -237,13 +237,18 @@ class Operands(NamedTuple):
     kept: tuple[bool, bool, bool]
 
 
-_FFMA = re.compile(r"FFMA R(\d+)" + r", R(\d+)(\.reuse)?" * 3)
+@lru_cache(maxsize=4096)
+def _ffma(text: str) -> list[Operands]:
+    """Return the registers of an instruction, if it is an FFMA that reads three."""
+    return [
+        Operands(int(to), tuple(map(int, rest[::2])), tuple(map(bool, rest[1::2])))
+        for to, *rest in re.findall(r"\AFFMA R(\d+)" + r", R(\d+)(\.reuse)?" * 3 + r"\Z", text)
+    ]
 
 
 def operands(code: Iterable[SassInstruction]) -> list[Operands]:
     """Return the registers of the FFMAs among some instructions, of those that read three, in order."""
-    groups = [match.groups() for instruction in code if (match := _FFMA.fullmatch(instruction.text))]
-    return [Operands(int(to), tuple(map(int, rest[::2])), tuple(map(bool, rest[1::2]))) for to, *rest in groups]
+    return [of for instruction in code for of in _ffma(instruction.text)]
 
 
 def read_anew(sequence: Iterable[Operands]) -> list[set[int]]:

@@ -14,6 +14,8 @@ import lab
 import sgemm_tutorial as sg
 from tools import audit, browsers
 
+pytestmark = pytest.mark.slow
+
 # What a browser fetches to show a page, by element: anything named here must come with the book.
 FETCHED = {
     "script": ["src"],
@@ -96,9 +98,16 @@ def book(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def pages(book):
-    """Every page, by its name."""
-    found = {path.name: Page(path.read_text(encoding="utf-8")) for path in sorted(book.glob("*.html"))}
+def all_pages(book):
+    """Every page, the deeper ones among them, by its path in the book."""
+    paths = [path for path in sorted(book.rglob("*.html")) if "_static" not in path.parts]
+    return {path.relative_to(book).as_posix(): Page(path.read_text(encoding="utf-8")) for path in paths}
+
+
+@pytest.fixture(scope="module")
+def pages(all_pages):
+    """Every page that is in no folder, by its name."""
+    found = {name: page for name, page in all_pages.items() if "/" not in name}
     assert len(found) > 5
     return found
 
@@ -129,17 +138,16 @@ def test_scripts_run_from_a_file(pages):
     assert not [name for name, page in pages.items() for script in page.all("script") if script.get("type") == "module"]
 
 
-def test_links_within_the_book_lead_somewhere(book):
+def test_links_within_the_book_lead_somewhere(book, all_pages):
     """The links of the deeper pages count too."""
-    files = [path for path in book.rglob("*.html") if "_static" not in path.parts]
-    pages, bad = {path: Page(path.read_text(encoding="utf-8")) for path in files}, []
-    for path, page in pages.items():
+    anchors, bad = {book / name: page.anchors for name, page in all_pages.items()}, []
+    for name, page in all_pages.items():
         for address in (link["href"] for link in page.all("a") if "href" in link):
             if urlsplit(address).scheme in ("http", "https", "mailto"):
                 continue
-            file, anchor = resolve(book, path.relative_to(book).as_posix(), address)
-            if not file.is_file() or (anchor and anchor not in pages[file].anchors):
-                bad.append((path.name, address))
+            file, anchor = resolve(book, name, address)
+            if not file.is_file() or (anchor and anchor not in anchors[file]):
+                bad.append((name, address))
     assert not bad
 
 

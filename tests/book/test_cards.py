@@ -13,6 +13,8 @@ from lab.records import cards
 from .. import heap
 from .test_notebooks import NOTEBOOKS, RAISES
 
+pytestmark = pytest.mark.slow
+
 OTHERS = sorted(set(cards.recorded()) - {cards.shown()})
 
 
@@ -25,11 +27,21 @@ def shell(monkeypatch):
     shell = InteractiveShell.instance()
     shell.display_formatter.format = lambda *_, **__: ({}, {})  # what a formatter raises would not count
     gc.freeze()
+    forget()
     yield shell
+    forget()
     shell.user_ns.clear()
     InteractiveShell.clear_instance()
     heap.give_back()  # what the notebook held, and nothing older
     gc.unfreeze()
+
+
+def forget():
+    """Forget what chapters have read of a card's recordings."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("lab.chapters."):
+            for cached in vars(module).values():
+                getattr(cached, "cache_clear", lambda: None)()
 
 
 def failures(path, shell):

@@ -9,10 +9,11 @@ import re
 from pathlib import Path
 
 import nbformat
-import pytest
 import yaml
 
 from sgemm_tutorial import CATALOGUE
+
+from ..together import for_each
 
 BOOK = Path(__file__).resolve().parents[2] / "book"
 NOTEBOOKS = sorted([*BOOK.glob("*.ipynb"), *BOOK.glob("deeper/*.ipynb")])
@@ -25,7 +26,7 @@ AUTHORS = "junstar92|T4 article|GTX 1050 notes|lpha-z|vantaa89|Boehm"
 WHOSE = re.compile(rf"\{{cite|\b({AUTHORS})\b|\bSuppose\b|^\*\*\d+\.\*\*")  # somebody's, supposed, or of an exercise
 MACHINE_PATH = re.compile(r"(?<![\w.:/])/(home|root|tmp|work|opt|usr|mnt|Users)/")
 
-pytestmark = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+every = for_each(path=NOTEBOOKS)
 
 
 @functools.cache
@@ -52,6 +53,7 @@ def data(cell):
             yield from output.data.items()
 
 
+@every
 def test_is_a_valid_notebook_of_the_table_of_contents(path):
     nbformat.validate(read(path))
     contents = yaml.safe_load((BOOK / "_toc.yml").read_text(encoding="utf-8"))
@@ -61,17 +63,20 @@ def test_is_a_valid_notebook_of_the_table_of_contents(path):
     assert path.relative_to(BOOK).with_suffix("").as_posix() in files
 
 
+@every
 def test_ran_once_from_top_to_bottom(path):
     cells = code_cells(path)
     assert cells
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
 
 
+@every
 def test_errors_are_on_purpose(path):
     for cell in code_cells(path):
         assert (RAISES in tags(cell)) == any(output.output_type == "error" for output in cell.outputs), cell.source
 
 
+@every
 def test_every_cell_is_compared_but_the_live_ones(path):
     cells = code_cells(path)
     known = {LIVE, RAISES}
@@ -84,10 +89,12 @@ def test_every_cell_is_compared_but_the_live_ones(path):
     assert 2 * len(live) <= len(cells)
 
 
+@every
 def test_nothing_went_to_stderr(path):
     assert not [text for cell in code_cells(path) for kind, text in data(cell) if kind == "stderr"]
 
 
+@every
 def test_prose_takes_measured_figures_from_records(path):
     """A figure with a unit is glued, or printed by a cell; what others have published is cited beside it."""
     prose = [cell.source for cell in read(path).cells if cell.cell_type == "markdown"]
@@ -95,6 +102,7 @@ def test_prose_takes_measured_figures_from_records(path):
     assert not [paragraph for paragraph in paragraphs if FIGURE.search(paragraph) and not WHOSE.search(paragraph)]
 
 
+@every
 def test_sources_go_by_their_names(path):
     text = "\n".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")
     assert not re.findall(
@@ -102,6 +110,7 @@ def test_sources_go_by_their_names(path):
     )
 
 
+@every
 def test_each_fold_says_what_it_holds(path):
     """Unless it is told, the theme writes *content* on it."""
     folded = [cell.metadata.get("mystnb", {}) for cell in code_cells(path) if "hide-cell" in tags(cell)]
@@ -109,6 +118,7 @@ def test_each_fold_says_what_it_holds(path):
     assert all(names) and "content" not in names
 
 
+@every
 def test_exercises_are_graded(path):
     """Each has one to three stars. One in a kernel's chapter, or on the pages below it, is to write the kernel."""
     prose = "\n\n".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")
@@ -121,6 +131,7 @@ def test_exercises_are_graded(path):
         assert f"python -m lab new {path.stem[:2]} " in exercises
 
 
+@every
 def test_names_no_place_on_a_machine(path):
     for cell in read(path).cells:
         outputs = [str(value) for _, value in data(cell)] if cell.cell_type == "code" else []
@@ -128,6 +139,7 @@ def test_names_no_place_on_a_machine(path):
             assert not MACHINE_PATH.search(text), text[:300]
 
 
+@every
 def test_cells_and_outputs_are_short(path):
     for cell in code_cells(path):
         most = LONGEST_FILE if cell.source.startswith("%%writefile") else LONGEST_CELL
@@ -137,6 +149,7 @@ def test_cells_and_outputs_are_short(path):
             assert len(str(value)) <= LARGEST_OUTPUT, f"{len(value):,} bytes of {kind} from {cell.source}"
 
 
+@every
 def test_holds_nothing_of_the_run(path):
     """No timings, no version of somebody's Python: re-executing changes what changed and nothing else."""
     notebook = read(path)
@@ -147,6 +160,7 @@ def test_holds_nothing_of_the_run(path):
         assert set(cell.metadata) <= {"tags", "mystnb"}, cell.metadata
 
 
+@every
 def test_imports_come_from_the_two_front_doors(path):
     """`lab` and `sgemm_tutorial`, and nothing deeper; the command line is a door too."""
     cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]

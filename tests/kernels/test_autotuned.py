@@ -18,6 +18,8 @@ from tools import compiled
 from ..examples import floats
 from .test_spills import ARCHITECTURES
 
+pytestmark = pytest.mark.slow
+
 AUTOTUNED = find("13")
 SMALL = AUTOTUNED.variant(BM=16, BN=32, BK=32, WM=16, WN=32, TM=4, TN=4, SLICES=4, STAGES=4, BLOCKS=5)
 WIDE = SMALL.variant(BM=32, BN=32, BK=16, WM=32, WN=32, TM=8, SLICES=2)

@@ -13,6 +13,8 @@ from sgemm_tutorial.operands import BF16, imagined
 from .test_half_kernels import SHAPES, drawn
 from .test_mma_kernels import either_way
 
+pytestmark = pytest.mark.slow
+
 WMMA, MMA, HOPPER = IN_BF16
 SMALL_WMMA, SMALL_MMA = WMMA.variant(BM=32, BN=32), MMA.variant(BM=64, BN=64, WM=32, WN=32, STAGES=3)
 SMALL_HOPPER = HOPPER.variant(BM=64, BN=128, WN=128, STAGES=3, THREADS=256, CLUSTER=1)

@@ -20,6 +20,8 @@ from sgemm_tutorial.tuned import Way
 from .test_half_kernels import drawn
 from .test_thin import GENERAL, H200, TYPES, each_type
 
+pytestmark = pytest.mark.slow
+
 
 def deep(BM, BN, SPLIT, **more):
     return DEEP.variant(**deep_setting(BM, BN, 3, SPLIT), **more)

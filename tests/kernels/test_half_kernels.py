@@ -17,6 +17,8 @@ from sgemm_tutorial.operands import FP16
 from ..accumulation import accumulation_bound
 from ..sources import execute, probe
 
+pytestmark = pytest.mark.slow
+
 WMMA = find("14").variant(BM=32, BN=64)
 WARP_TILE = find("15").variant(BM=128, BN=128, BK=32, WM=64, WN=32, STAGES=2, BLOCKS=2)
 SMALL = WARP_TILE.variant(BM=64, BN=64, BK=32, WM=32, WN=32)

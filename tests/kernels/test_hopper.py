@@ -17,6 +17,8 @@ from sgemm_tutorial.operands import FP16
 
 from .test_half_kernels import drawn, expected, sums
 
+pytestmark = pytest.mark.slow
+
 H200 = Place("sm_90", 132)
 NOWHERE = H200._replace(device=98), H200._replace(device=99)
 """GPUs that are not there, for which a test says what the driver says: launches there are remembered."""

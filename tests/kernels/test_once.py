@@ -11,6 +11,8 @@ from sgemm_tutorial.operands import FP16, IN_16_BITS
 from .test_half_kernels import drawn
 from .test_thin import GENERAL, TYPES, each_type, taken
 
+pytestmark = pytest.mark.slow
+
 
 def wide(BM, BN, slices, **more):
     return WIDE.variant(BM=BM, BN=BN, WM=BM, WN=BN, SLICES=slices, **more)

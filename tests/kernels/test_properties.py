@@ -16,6 +16,8 @@ from tools.mutants import instances
 
 from ..examples import steady
 
+pytestmark = pytest.mark.slow
+
 KERNELS = [instances(kernel)[0] for kernel in LADDER[:-1]]
 every = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 

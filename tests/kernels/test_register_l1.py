@@ -16,6 +16,9 @@ from sgemm_tutorial.compiler import PTX_ALONE
 from tools.mutants import ROWS
 
 from ..examples import floats
+from ..together import for_each
+
+pytestmark = pytest.mark.slow
 
 BASE = find("23")
 each_step = pytest.mark.parametrize("step", STEPS, ids=lambda step: step.label.replace(" ", "-"))
@@ -94,8 +97,7 @@ TIGHT = [step.label for step in STEPS[5:8]]
 """Steps that the limit of 128 registers makes spill on sm_120, until the last step lifts it."""
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("step", [*STEPS, STEP_IN_FP64], ids=lambda step: step.label.replace(" ", "-"))
+@for_each(step=[*STEPS, STEP_IN_FP64], architecture=ARCHITECTURES)
 def test_nothing_spills(step, architecture):
     if architecture == "sm_75" and step.dynamic_shared_bytes > 64 * 1024:
         with pytest.raises(ArgumentError, match=r"67,584 bytes of shared memory .*, needs at most 65,536 on sm_75"):

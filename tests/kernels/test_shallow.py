@@ -10,6 +10,8 @@ from sgemm_tutorial.operands import IN_16_BITS
 from .test_half_kernels import drawn
 from .test_thin import GENERAL, H200, TYPES, each_type, taken
 
+pytestmark = pytest.mark.slow
+
 QUICKEST = (
     (63, 904, 32),
     (70, 1768, 40),

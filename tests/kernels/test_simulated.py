@@ -17,6 +17,8 @@ from ..examples import floats
 from ..ptxsim.test_copies import HELPERS
 from ..sources import probe
 
+pytestmark = pytest.mark.slow
+
 KERNELS = [instances(kernel)[0] for kernel in LADDER[:-1]]
 """Kernels with small tiles, which compile and run in a fraction of the time; the suite has the book's."""
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)

@@ -5,6 +5,8 @@ import pytest
 from lab import limits_of, resources
 from sgemm_tutorial import CATALOGUE, ArgumentError
 
+from ..together import for_each
+
 ARCHITECTURES = {
     "sm_75": (7, 5),
     "sm_80": (8, 0),
@@ -16,8 +18,7 @@ ARCHITECTURES = {
 }
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
+@for_each(kernel=CATALOGUE, architecture=ARCHITECTURES)
 def test_nothing_spills(kernel, architecture):
     least = kernel.least_capability
     if ARCHITECTURES[architecture] < least or (kernel.exact and ARCHITECTURES[architecture] != least):

@@ -21,6 +21,8 @@ from ..examples import floats
 from .test_autotuned import SMALL as AUTOTUNED
 from .test_autotuned import arrived, shared
 
+pytestmark = pytest.mark.slow
+
 BARRIER = f"{'__syncthreads();':51}"
 STREAM_K = find("12")
 SMALL = STREAM_K.variant(BM=32, BN=64, BK=8, WM=32, WN=32, TM=8, TN=4, STAGES=3)

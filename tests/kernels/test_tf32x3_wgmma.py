@@ -14,6 +14,8 @@ from sgemm_tutorial.operands import SPLIT
 
 from .test_mma_kernels import floats
 
+pytestmark = pytest.mark.slow
+
 SPLITTING = find("21_tf32x3_wgmma")
 ITSELF = SPLITTING.variant()
 """21 where it hands nothing over to 13."""

@@ -14,6 +14,8 @@ from sgemm_tutorial.operands import BF16, FP16, IN_16_BITS
 
 from .test_half_kernels import drawn
 
+pytestmark = pytest.mark.slow
+
 H200 = Place("sm_90", 132)
 TYPES = {"half": FP16, "__nv_bfloat16": BF16}
 each_setting = pytest.mark.parametrize("of", THIN_SETTINGS, ids=lambda of: "{BM}x{BN} {WM} {SLICES}".format_map(of))

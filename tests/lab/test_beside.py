@@ -10,13 +10,15 @@ from lab import variants
 from lab.beside import Beside, beside, names
 from sgemm_tutorial import ArgumentError, find, kernel_from
 
+from ..together import for_each
+
 
 def test_each_file_is_a_kernels():
     assert [find(name).name for name in names()] == names()
     assert beside("no_kernel") == Beside()
 
 
-@pytest.mark.parametrize("name", names())
+@for_each(name=names())
 def test_every_edit_finds_its_text(name):
     """`Kernel.files` refuses an edit of text that none of the files holds."""
     made = variants._read(name)

@@ -10,6 +10,8 @@ import sgemm_tutorial as sg
 from lab.chapters import equal_shares as page
 from lab.records.shapes import FITTED_TO, LAYERS
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("clusters", "shared", "tiles", "steps"),

@@ -12,6 +12,8 @@ from lab.chapters import board, by_shape, persistent, stream_k, tf32x3_wgmma, th
 from lab.model import sass
 from lab.records.sizes import times_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def run():

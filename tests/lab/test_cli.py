@@ -32,6 +32,8 @@ from ..sources import probe
 from .experiments.test_tune import point as tuned_point
 from .records.test_timings import POINT, PROVENANCE, record
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def run(capsys, tmp_path, monkeypatch):

@@ -16,6 +16,10 @@ from sgemm_tutorial.families import autotuned
 from sgemm_tutorial.operands import FP32
 from tools.mutants import instances
 
+from ..together import for_each
+
+pytestmark = pytest.mark.slow
+
 U = 2.0**-24
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -445,7 +449,7 @@ def test_a_note_is_no_failure_and_is_shown_once(tmp_path, capsys):
     assert "race" in check(racing, 9, 31, 9, on_gpu=False).verdict
 
 
-@pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
+@for_each(kernel=CATALOGUE)
 def test_races_are_looked_for_in_each_suite(kernel):
     """Two small cases look for them: tiles side by side, where C is read, and one above the other."""
     watched = [case for case in cases(kernel, on_gpu=False) if case.get("races")]

@@ -23,6 +23,7 @@ from sgemm_tutorial import ArgumentError, DeviceError, TutorialError, find, matr
 from sgemm_tutorial.operands import FP32
 
 from ..examples import floats
+from ..together import for_each
 
 ROOT = Path(__file__).resolve().parents[2]
 WAYS = [way for way in several.WAYS if way != "direct"]
@@ -56,8 +57,7 @@ def in_threads(size, run):
     return [found[number] for number in range(size)]
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 6])
+@for_each(size=[1, 2, 3, 4, 6], way=WAYS)
 def test_ranks_send_what_was_computed(way, size):
     """Every link carries the messages and bytes that `traffic` says."""
     A, B = matrices(*SHAPE, on_gpu=False)

@@ -16,12 +16,11 @@ from sgemm_tutorial import ArgumentError, DeviceError, cublas, find, matrices
 from sgemm_tutorial.operands import FP32
 
 from ..examples import floats, steady
+from ..together import for_each
 
 STEPWISE = [way for way in several.WAYS if way not in several.WHOLE]
 COPIED = ["gathered", "ahead", "columns"]
-each_way = pytest.mark.parametrize("way", several.WAYS)
 NUMBERS = (1, 2, 3, 5)
-each_number = pytest.mark.parametrize("gpus", NUMBERS)
 
 
 def right(kernel, way, gpus, shape, beta=-0.5):
@@ -38,14 +37,14 @@ def right(kernel, way, gpus, shape, beta=-0.5):
     return (excess(got, *before, 1.5, beta, kernel.types) <= 1).all()
 
 
-@each_way
+@for_each(way=several.WAYS)
 def test_every_way_gives_the_product(way):
     """No number of GPUs divides some sides, and some products have fewer rows, columns or terms than there are GPUs."""
     shapes = ((11, 7, 13), (4, 3, 2), (1, 6, 7), (6, 4, 0), (0, 5, 3), (5, 0, 3))
     assert not [at for at in product(NUMBERS, shapes) if not right("03", way, *at)]
 
 
-@each_way
+@for_each(way=several.WAYS)
 def test_without_c(way):
     assert not [at for at in product(NUMBERS, ((4, 3, 2), (3, 2, 0))) if not right("03", way, *at, beta=0.0)]
 
@@ -55,7 +54,7 @@ def test_kernels_that_want_alignment_take_panels_that_begin_anywhere(kernel, way
     assert right(kernel, way, 3, (22, 13, 29))
 
 
-@each_way
+@for_each(way=several.WAYS)
 def test_without_beta_c_is_not_read(way):
     A, B = matrices(5, 4, 7, on_gpu=False)
     C = np.full((5, 4), np.nan, np.float32)
@@ -63,8 +62,7 @@ def test_without_beta_c_is_not_read(way):
     assert (excess(C, A, B, C, 1.0, 0.0) <= 1).all()
 
 
-@pytest.mark.parametrize("way", [*several.WHOLE, "columns"])
-@each_number
+@for_each(way=[*several.WHOLE, "columns"], gpus=NUMBERS)
 def test_where_no_sum_is_cut_the_bits_are_one_gpus(way, gpus):
     """03 adds in the order of k, wherever in C it is."""
     (A, B), C = matrices(6, 7, 40, on_gpu=False), floats(6, 7, seed=3)
@@ -100,8 +98,7 @@ def panels(B, way, gpus):
     return [B[:, at] if way == "columns" else B[at] for at in cuts]
 
 
-@each_number
-@pytest.mark.parametrize("way", STEPWISE)
+@for_each(way=STEPWISE, gpus=NUMBERS)
 def test_no_two_gpus_multiply_with_a_panel_at_a_time(way, gpus):
     """Each with every panel once, and with its own first."""
     B, parts = spread(way, gpus)
@@ -114,8 +111,7 @@ def test_no_two_gpus_multiply_with_a_panel_at_a_time(way, gpus):
         assert step.B.shape == panels(B, way, gpus)[step.panel].shape
 
 
-@each_number
-@pytest.mark.parametrize("way", several.WHOLE)
+@for_each(way=several.WHOLE, gpus=NUMBERS)
 def test_where_all_of_b_is_there_it_is_multiplied_with_at_once(way, gpus):
     B, parts = spread(way, gpus)
     for part in parts:
@@ -124,8 +120,7 @@ def test_where_all_of_b_is_there_it_is_multiplied_with_at_once(way, gpus):
         assert way != "held" or np.array_equal(step.B, B)
 
 
-@each_way
-@each_number
+@for_each(way=several.WAYS, gpus=NUMBERS)
 def test_each_block_of_c_is_begun_once(way, gpus):
     _, parts = spread(way, gpus)
     for part in parts:
@@ -134,7 +129,7 @@ def test_each_block_of_c_is_begun_once(way, gpus):
             assert first and not any(later)
 
 
-@each_way
+@for_each(way=several.WAYS)
 def test_what_a_gpu_has_before_and_after(way):
     """Its own panel, or all that it holds, and then all that comes; of what does not, every element stays NaN."""
     B, parts = spread(way, 3)
@@ -156,7 +151,7 @@ def test_what_a_gpu_has_before_and_after(way):
         assert np.isnan(part.whole).sum() == B.size - panels(B, way, 3)[part.number].size
 
 
-@pytest.mark.parametrize("way", COPIED)
+@for_each(way=COPIED)
 def test_a_panel_that_did_not_come_shows(way):
     """The steps without the copies: NaN wherever another's panel was multiplied with."""
     _, parts = spread(way, 3, floats(7, 8))
@@ -176,9 +171,7 @@ def sent(messages):
     return found
 
 
-@each_way
-@each_number
-@pytest.mark.parametrize("kernel", ["03", "16"])
+@for_each(way=several.WAYS, gpus=NUMBERS, kernel=["03", "16"])
 def test_what_is_sent_is_what_was_computed(way, gpus, kernel):
     """No number of GPUs divides some sides, and some sums have fewer terms than there are GPUs."""
     kernel = find(kernel)
@@ -198,8 +191,7 @@ def test_traffic_by_hand():
     assert several.traffic("held", 3, 7, 8, 10, 4) == several.traffic("direct", 3, 7, 8, 10, 4) == {}
 
 
-@each_way
-@each_number
+@for_each(way=several.WAYS, gpus=NUMBERS)
 def test_no_link_carries_two_panels_at_a_time(way, gpus):
     """A GPU sends one to a neighbour in a step at most, and sender and receiver agree."""
     _, parts = spread(way, gpus)

@@ -13,6 +13,8 @@ from sgemm_tutorial import ArgumentError, find
 from sgemm_tutorial.catalogue import CATALOGUE
 from sgemm_tutorial.own import kernel_from
 
+from ..together import for_each
+
 CASES = [{"M": size, "N": 5, "K": size % 4, "seed": size} for size in (9, 3, 17, 0, 8)]
 
 
@@ -73,7 +75,7 @@ def test_a_process_that_is_killed_is_told():
     assert len(list(side_by_side.checked(find("01"), CASES, False, 0))) == len(CASES), "and the next time is as before"
 
 
-@pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
+@for_each(kernel=CATALOGUE)
 def test_every_kernel_of_the_catalogue_goes_to_other_processes(kernel):
     again = pickle.loads(pickle.dumps(kernel))
     assert again == kernel and again.dynamic_shared_bytes == kernel.dynamic_shared_bytes

@@ -11,6 +11,10 @@ from sgemm_tutorial import CATALOGUE, LADDER, ArgumentError, find, kernel_from
 from sgemm_tutorial.compiler import PTX_ALONE
 from tools.mutants import instances
 
+from ..together import for_each
+
+pytestmark = pytest.mark.slow
+
 each = pytest.mark.parametrize("kernel", [find(name) for name in GAPS], ids=lambda kernel: kernel.name)
 
 
@@ -56,7 +60,7 @@ def test_finished_it_is_the_rung_itself(kernel, tmp_path):
     assert unfinished(finished) == []
 
 
-@each
+@for_each(kernel=[find(name) for name in GAPS])
 def test_but_for_the_gaps_it_is_the_rung_itself(kernel, tmp_path):
     """The same launches; no line is long."""
     mine = written(tmp_path, "mine", skeleton(kernel))

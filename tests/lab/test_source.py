@@ -9,6 +9,8 @@ from lab import diff, show
 from sgemm_tutorial import ArgumentError, catalogue
 from sgemm_tutorial.paths import KERNELS
 
+from ..together import for_each
+
 NAIVE, COALESCED, TILE = map(catalogue.find, ("01", "02", "03"))
 
 
@@ -19,7 +21,7 @@ def text_of(html: str) -> str:
     return unescape(re.sub(r"<[^>]*>", "", code))
 
 
-@pytest.mark.parametrize("kernel", catalogue.LADDER, ids=lambda kernel: kernel.name)
+@for_each(kernel=catalogue.LADDER)
 def test_the_whole_file_is_shown(kernel):
     assert repr(show(kernel)) == kernel.source.rstrip("\n")
     assert text_of(show(kernel)._repr_html_()) == kernel.source

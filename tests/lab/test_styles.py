@@ -17,6 +17,8 @@ from lab.skeletons import skeleton
 from ptxsim import CompileError, UnsupportedInstruction
 from sgemm_tutorial import ArgumentError, find
 
+pytestmark = pytest.mark.slow
+
 ROW_AND_COLUMN = """
     int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
 """
@@ -454,10 +456,18 @@ def write(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("style", STYLES)
-def test_a_product_in_any_usual_style_is_checked_as_it_is(write, style):
-    text, said = STYLES[style]
-    kernel, *_ = guessed(write(text))
+@pytest.fixture(scope="module", params=STYLES)
+def product(request, tmp_path_factory):
+    """A product in one of the styles, what its launch says, and the kernel that is guessed of it, which takes long."""
+    text, said = STYLES[request.param]
+    path = tmp_path_factory.mktemp("style") / "mine.cu"
+    path.write_text(text, encoding="utf-8")
+    kernel, *_ = guessed(path)
+    return text, said, kernel
+
+
+def test_a_product_in_any_usual_style_is_checked_as_it_is(write, product):
+    text, said, kernel = product
     assert said in str(kernel.family.rule)
     whole = {"multiples = 16"} if text in (SQUARE, BY_HOST, GUIDES) else {"multiples = 64"} if text == COARSE else {""}
     kernel, *_ = guessed(write(text), *whole) if "" not in whole else (kernel, "")
@@ -599,11 +609,9 @@ def test_a_loop_by_the_size_of_the_grid_gets_a_thread_for_each_element(write, te
     assert text == BY_ROWS or not plain[2]
 
 
-@pytest.mark.parametrize("style", STYLES)
-def test_what_a_launch_says_can_be_written_into_the_file(write, style):
+def test_what_a_launch_says_can_be_written_into_the_file(write, product):
     """The guess, as a comment before the kernel, is what gets the kernel launched the same way without guessing."""
-    text, _ = STYLES[style]
-    kernel, *_ = guessed(write(text))
+    text, _, kernel = product
     bare = re.sub(r"(?m)^\ufeff|^// *launch:[^\n]*\n(?://[^\n]*\n)*", "", text)
     bare = (
         bare if text in (BY_TYPE, BY_MEMBERS, IN_NAMESPACE) else bare.replace("<<<", "")
@@ -613,7 +621,8 @@ def test_what_a_launch_says_can_be_written_into_the_file(write, style):
     again = kernel_from(write(f"// launch: {kernel.family.rule}\n{bare}", "again.cu"))
     A, B = sg.matrices(64, 64, 64, on_gpu=False, types=kernel.types)
     assert str(again.family.rule) == str(kernel.family.rule)
-    assert np.array_equal(again(A, B), kernel(A, B)) and np.abs(kernel(A, B) - A.astype(float) @ B).max() < 2e-2
+    got = kernel(A, B)
+    assert np.array_equal(again(A, B), got) and np.abs(got - A.astype(float) @ B).max() < 2e-2
 
 
 def test_the_launch_given_by_the_caller_comes_before_the_files(write):

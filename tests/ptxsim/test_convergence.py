@@ -5,6 +5,8 @@ import pytest
 
 import ptxsim
 
+from ..together import for_each
+
 PTX = """
 .version 8.0
 .target sm_90a
@@ -103,10 +105,7 @@ def run(before, aligned):
     return out
 
 
-@pytest.mark.parametrize("aligned", ALIGNED)
-@pytest.mark.parametrize(
-    "before", [LONGER, BREAK, LONGER + IF, NONE], ids=["longer", "break", "longer, and an if", "none at all"]
-)
+@for_each(before=[LONGER, BREAK, LONGER + IF, NONE], aligned=ALIGNED)
 def test_lanes_that_leave_a_loop_in_different_iterations(before, aligned):
     """Even where all of them come to the instruction together here."""
     with pytest.raises(ptxsim.SimulationFault, match=f"has run a loop.*though a warp is to come to {aligned}") as found:
@@ -117,10 +116,9 @@ def test_lanes_that_leave_a_loop_in_different_iterations(before, aligned):
     assert any(f"line {branch}, without all of its warp" in str(found.value) for branch in branches)
 
 
-@pytest.mark.parametrize("aligned", ALIGNED.values(), ids=ALIGNED)
-@pytest.mark.parametrize("before", TOGETHER.values(), ids=TOGETHER)
+@for_each(before=TOGETHER, aligned=ALIGNED)
 def test_lanes_that_are_together(before, aligned):
-    assert np.array_equal(run(before, aligned), run(before, ""))
+    assert np.array_equal(run(TOGETHER[before], ALIGNED[aligned]), run(TOGETHER[before], ""))
 
 
 def test_other_instructions_need_no_converged_warp():

@@ -12,6 +12,7 @@ from ptxsim.functions import CARRYING, FUNCTIONS
 from ptxsim.instructions import OPERATIONS
 from ptxsim.ptx import DTYPES
 
+from ..together import for_each
 from .cuda import per_thread
 
 ALL = FUNCTIONS | OPERATIONS
@@ -68,9 +69,7 @@ EXACT = {
 }
 
 
-@pytest.mark.parametrize("t", ["f32", "f64"])
-@pytest.mark.parametrize("mode", DIRECTED)
-@pytest.mark.parametrize("name", EXACT)
+@for_each(name=EXACT, mode=DIRECTED, t=["f32", "f64"])
 def test_directed_rounding_is_that_of_the_exact_result(name, mode, t):
     opcode, inexact = f"{name}.{mode}.{t}", 0
     columns = [np.random.default_rng(i).permutation(samples(t, seed=i)) for i in range(len(ALL[opcode].operands))]

@@ -5,6 +5,8 @@ import pytest
 
 from .cuda import fault, launch
 
+pytestmark = pytest.mark.slow
+
 
 def arrays(**sizes):
     return {name: np.zeros(size, np.int32) for name, size in sizes.items()}

@@ -18,6 +18,7 @@ from ptxsim.memory import RANK, SHARED_WINDOW
 from ptxsim.ptx import DTYPES
 
 from ..examples import steady
+from ..together import for_each
 from .cuda import per_thread
 
 
@@ -451,7 +452,7 @@ def operands_of(opcode):
 INTEGER = [opcode for opcode in BASIC if reference(opcode)]
 
 
-@pytest.mark.parametrize("opcode", INTEGER)
+@for_each(opcode=INTEGER)
 def test_integer_operation(opcode):
     meaning, operation = reference(opcode), OPERATIONS[opcode]
     rows = operands_of(opcode)

@@ -9,6 +9,7 @@ from ptxsim.machine import Machine
 from ptxsim.ptx import parse
 from ptxsim.tensor_map import TensorMap
 
+from ..together import for_each
 from .test_mbarriers import HELPERS
 
 COPY = """
@@ -81,8 +82,7 @@ def swizzled(box):
     return np.stack([chunks[r, [c ^ r for c in range(8)]] for r in range(8)]).reshape(-1)
 
 
-@pytest.mark.parametrize("row", [-9, -3, 0, 5, 17, 20])
-@pytest.mark.parametrize("column", [-64, -5, 0, 8, 100, 200])
+@for_each(row=[-9, -3, 0, 5, 17, 20], column=[-64, -5, 0, 8, 100, 200])
 def test_a_box_anywhere(row, column):
     """Inside, across each edge and outside: zeros stand for what is not there, and all of its bytes are counted."""
     matrix = numbered(20, 136)

@@ -11,6 +11,8 @@ from ptxsim import nvrtc
 from sgemm_tutorial import compiler, find
 from tools import compiled
 
+pytestmark = pytest.mark.slow
+
 RECORDED = compiled.load()
 NAIVE = find("01")
 

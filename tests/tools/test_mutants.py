@@ -28,8 +28,12 @@ from tools.mutants import (
     mutants,
 )
 
+from ..together import for_each
+
+pytestmark = pytest.mark.slow
+
 RECORDED = load()
-every = pytest.mark.parametrize("kernel", CATALOGUE, ids=lambda kernel: kernel.name)
+every = for_each(kernel=CATALOGUE)
 
 
 def has_changed(kernel):

@@ -17,6 +17,10 @@ from sgemm_tutorial import ArgumentError, Kernel, SimulationFault
 from sgemm_tutorial.launch import Family
 from sgemm_tutorial.simulation import Run
 
+from ...together import for_each
+
+pytestmark = pytest.mark.slow
+
 FLOATS = 4 * sg.find("08").parameters["BM"]  # bytes of a row
 PLAIN, CHUNKS = TileLayout(), "(CHUNKS < 8 ? CHUNKS : 8)"
 
@@ -154,9 +158,9 @@ def compare(given: list[TileAccess], real: list[TileAccess], layouts: list[TileL
         assert f"{len(np.unique(other.request.words))} words in {banks} banks" in where.alt
 
 
-@pytest.mark.parametrize("length", [64, 128, 256, 640])
-@pytest.mark.parametrize(
-    "layout", [PLAIN, TileLayout(12), *(TileLayout(chunk=c, rows=n) for c in (4, 16) for n in (1, 2))]
+@for_each(
+    layout=[PLAIN, TileLayout(12), *(TileLayout(chunk=c, rows=n) for c in (4, 16) for n in (1, 2))],
+    length=[64, 128, 256, 640],
 )
 def test_each_byte_has_a_place_of_its_own(layout, length):
     rows, columns = np.divmod(np.arange(40 * length), length)

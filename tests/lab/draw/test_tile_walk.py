@@ -15,6 +15,8 @@ from lab.draw.tile_walk import BLOCKS, LARGEST, READ, THREAD, WARPS
 from lab.staged import staged
 from sgemm_tutorial import ArgumentError
 
+pytestmark = pytest.mark.slow
+
 AHEAD = {"10": 1, "11": 2, "13": 2}
 """Steps by which tiles are fetched ahead. 13 does so by three, when it has read all that it needs of a step's."""
 RUNGS = ("03", "04", "05", "06", "07", "08", "09", "10", "11", "13", "13 in slices")

@@ -15,6 +15,7 @@ from sgemm_tutorial import ArgumentError, cublas
 from sgemm_tutorial.operands import BF16, FP16
 
 from ...accumulation import accumulation_bound
+from ...together import for_each
 from ..records.test_timings import PROVENANCE
 
 RECORD = accuracy.load()
@@ -75,17 +76,16 @@ def test_where_nothing_is_left_there_is_no_error_in_the_file_and_nan_in_python(m
         accuracy.load(path)
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
-@pytest.mark.parametrize(("K", "exponent"), [(16, 0), (256, 0), (256, -20), (256, 14)])
-def test_the_gpu_had_the_simulators_errors(kernel, K, exponent):
+@for_each(kernel=KERNELS, of=[(16, 0), (256, 0), (256, -20), (256, 14)])
+def test_the_gpu_had_the_simulators_errors(kernel, of):
+    K, exponent = of
     (recorded,) = [point for point in RECORD if point.key == (files.identity(kernel), K, exponent)]
     here = error(kernel, K, exponent)
     for what in ("total", "arithmetic", "lost"):  # NumPy's float64 product may differ in its last bits
         assert getattr(here, what) == pytest.approx(getattr(recorded, what), rel=1e-9)
 
 
-@pytest.mark.parametrize("types", [FP16, BF16], ids=lambda types: types.name)
-@pytest.mark.parametrize("K", accuracy.DEPTHS)
+@for_each(K=accuracy.DEPTHS, types=[FP16, BF16])
 def test_tensor_cores_keep_the_documented_bound(K, types):
     """cuBLAS's too, whose order of additions is another."""
     A, B = (matrix.astype(types.operand) for matrix in sg.matrices(32, 32, K, on_gpu=False))

@@ -12,7 +12,7 @@ from lab.records.files import Recording
 from sgemm_tutorial import CATALOGUE, LADDER
 from tools.mutants import instances
 
-every = pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
+from ...together import for_each
 
 
 def quick(kernel):
@@ -32,7 +32,7 @@ def run(kernel, ones):
     return [fuzz.judge(kernel, one, np) for one in ones]
 
 
-@every
+@for_each(kernel=LADDER)
 def test_problems_are_varied(kernel):
     drawn = [fuzz.case(kernel, number) for number in range(fuzz.PROBLEMS)]
     assert str(drawn) == str([fuzz.case(kernel, number) for number in range(fuzz.PROBLEMS)])
@@ -77,7 +77,7 @@ def one_alone(operand):
     return fits
 
 
-@every
+@pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 def test_a_few_problems_simulated(kernel):
     kernel = quick(kernel)
     ones = problems(kernel, 3) + problems(kernel, 1, fuzz.is_aligned)

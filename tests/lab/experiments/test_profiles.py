@@ -8,8 +8,10 @@ from lab import counters, profiles
 from lab.records import cards
 from sgemm_tutorial import ArgumentError
 
+from ...together import for_each
+
 # In 12 and 13 who comes last adds up the parts, and that depends on timing.
-every = pytest.mark.parametrize("kernel", sg.LADDER[:-2], ids=lambda kernel: kernel.name)
+every = for_each(kernel=sg.LADDER[:-2])
 
 
 @every

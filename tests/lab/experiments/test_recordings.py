@@ -16,6 +16,10 @@ from lab.records.files import Recording
 from sgemm_tutorial.compiler import PTX_ALONE
 from sgemm_tutorial.operands import SPLIT, imagined
 
+from ...together import for_each
+
+pytestmark = pytest.mark.slow
+
 CHECKSUMS = files.load("checksums", Recording[Checksum]).points
 COUNTERS = files.load("counters", Recording[Counted]).points
 EQUAL = ("global_load_requests", "global_load_sectors", "global_store_requests", "global_store_sectors")
@@ -47,7 +51,7 @@ def test_all_is_recorded():
     assert missing == (later if cards.shown() == "h100" else set())
 
 
-@pytest.mark.parametrize("name", [name for name in RECORDINGS if files.path_of(name).exists()])
+@for_each(name=[name for name in RECORDINGS if files.path_of(name).exists()])
 def test_recordings_are_whole_and_of_the_kernels_as_they_are(name):
     """A kernel whose code changes must be measured again: ``make record``."""
     plan = RECORDINGS[name]()
@@ -59,9 +63,10 @@ def test_recordings_are_whole_and_of_the_kernels_as_they_are(name):
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("kernel", CHECKED.values(), ids=lambda kernel: f"{kernel.name}-{kernel.types.name}")
-def test_results_are_bit_identical(kernel):
+@for_each(which=CHECKED)
+def test_results_are_bit_identical(which):
     """This holds in every case, on tensor cores too, whose additions are known by measurement; see `ptxsim.tensor`."""
+    kernel = CHECKED[which]
     recorded = {point.case: point.sha256 for point in files.find(CHECKSUMS, kernel, "checksums")}
     got = {case: checksums.digest(kernel, of) for case, of in enumerate(checksums.CASES)}
     assert recorded == got
@@ -95,7 +100,7 @@ def simulated(which, M, N, K):
 SMALL = [point for point in COUNTERS if point.M < 1000]
 
 
-@pytest.mark.parametrize("point", SMALL, ids=lambda point: f"{point.kernel}-{point.label}-{point.M}-{point.K}")
+@for_each(point=SMALL)
 def test_counters_agree(point, share_runs):
     """All counters of a launch. The simulated run is shared with the chapters."""
     measured, total = point.counts | {"of": point}, simulated(point.identity, *point.size)

@@ -9,14 +9,14 @@ from lab.experiments import two_gpus
 from lab.experiments.two_gpus import READS_OF
 from sgemm_tutorial import ArgumentError, cublas, find
 
+from ...together import for_each
+
 KERNELS = [find("13"), find("20"), cublas.sgemm, cublas.gemm_ex]
 SIZES = (2048, 4096, 8192, 16384)
 WAYS = [way for way in several.WAYS if way != "grid"]  # on two GPUs it is *ahead*
-each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 
 
-@each_kernel
-@pytest.mark.parametrize("size", SIZES)
+@for_each(kernel=KERNELS, size=SIZES)
 def test_one_gpu_and_every_way_of_two(kernel, size):
     one, *two = (two_gpus.of(kernel, size, gpus, way) for gpus, way in [(1, "held"), *((2, way) for way in WAYS)])
     assert two_gpus.of(kernel, size) == one and [point.way for point in two] == WAYS

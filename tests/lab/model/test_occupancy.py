@@ -20,6 +20,8 @@ from sgemm_tutorial import ArgumentError, catalogue
 from sgemm_tutorial.hardware import KIB, LIMITS, WARP
 from sgemm_tutorial.launch import Family
 
+from ...together import for_each
+
 
 def test_the_worked_example_of_the_shared_tile_on_an_rtx_3080():
     fit = occupancy(threads=1024, registers=37, shared_bytes=8 * KIB, gpu=find_gpu("RTX 3080"))
@@ -91,7 +93,7 @@ def test_more_than_a_block_may_have_is_refused(arguments, name):
         occupancy(*arguments, find_gpu("RTX 3080"))
 
 
-@pytest.mark.parametrize("kernel", catalogue.LADDER[:-1], ids=lambda kernel: kernel.name)
+@for_each(kernel=catalogue.LADDER[:-1])
 def test_a_kernel_is_compiled_for_the_gpu_it_is_asked_about(kernel):
     gpu = find_gpu("H100")
     used = resources(kernel, "sm_90")

@@ -8,10 +8,12 @@ from lab import counters, predictions
 from lab.model.predictions import ARITHMETIC, PIPELINE, WAVEFRONTS
 from sgemm_tutorial import ArgumentError
 
+from ...together import for_each
+
 CARD = lab.card()
 MERGED = ("03_shared_tile", "04_thread_tile_1d")
 """Kernels whose machine code reads less than the source says: their chapters are about that."""
-every = pytest.mark.parametrize("kernel", sg.LADDER[: len(WAVEFRONTS)], ids=lambda kernel: kernel.name)
+every = for_each(kernel=sg.LADDER[: len(WAVEFRONTS)])
 
 
 @every

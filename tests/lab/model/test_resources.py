@@ -20,6 +20,10 @@ from sgemm_tutorial.operands import SPLIT
 from tools import compiled
 from tools.mutants import instances
 
+from ...together import for_each
+
+pytestmark = pytest.mark.slow
+
 ARCHITECTURES = ("sm_75", "sm_90", "sm_120")  # one before ptxas dropped cmem from its log, two after
 FIRST = catalogue.LADDER[:5]
 NAIVE, COALESCED, TILE = map(catalogue.find, ("01", "02", "03"))
@@ -244,8 +248,7 @@ MULTIPLIED_AT = {
 """The line of a kernel's source that multiplies A and B; in the others it is the sum into `acc[m][n]`, or `acc[m]`."""
 
 
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_86", "sm_90", "sm_100", "sm_120"])
-@pytest.mark.parametrize("kernel", catalogue.CATALOGUE, ids=lambda kernel: kernel.name)
+@for_each(kernel=catalogue.CATALOGUE, architecture=["sm_80", "sm_86", "sm_90", "sm_100", "sm_120"])
 def test_the_hot_loop_is_where_a_and_b_are_multiplied(kernel, architecture):
     """The epilogue multiplies too, but not in a loop, or less."""
     if kernel.exact and architecture != "sm_90":

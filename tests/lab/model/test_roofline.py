@@ -11,7 +11,9 @@ from lab import counters, find_gpu
 from lab.chapters import roofs
 from lab.model.roofline import bounds
 
-every = pytest.mark.parametrize("kernel", sg.LADDER[:-2], ids=lambda kernel: kernel.name)
+from ...together import for_each
+
+every = for_each(kernel=sg.LADDER[:-2])
 DEPTHS = (128, 256)  # whole steps of every rung
 
 
