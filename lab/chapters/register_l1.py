@@ -112,7 +112,7 @@ def steps() -> Table:
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
     sums, gpu, both = BASE.parameters["TM"] * BASE.parameters["TN"], card(), (WHOLE, SQUARE)
-    profile, *fair = (counted(of, SQUARE, PROFILES) for of in (BASE, ONE, STEPS[3]))
+    profile, *fair = (counted(of, SQUARE, PROFILES) for of in (BASE, ONE, STEPS[3], TWO))
     asked, filled = (counted(BASE, SQUARE, COUNTERS)[f"{of}_sectors"] for of in ("global_load", "l1_fill"))
     states, loop = profiles.shares(profile), Counter(each.opcode.partition(".")[0] for each in hot_loop(sass(BASE)))
     warp_steps, b_alone = (SQUARE[0] ** 3 / of for of in (32 * sums, 8 * BASE.parameters["BM"]))
@@ -137,6 +137,7 @@ def figures() -> dict[str, str]:
     assert max(shared) == shared[0] and min(shared) == shared[3] and shared[1] < 0 < shared[4] == max(shared[1:])
     assert (
         ladder > 95
+        and fair[2][profiles.L2] < fair[1][profiles.L2] < fair[0][profiles.L2] / 2
         and gain(STEPS[2], SHALLOW) < -0.15 < 0.05 < gain(WIDE, WIDE_FREE)
         and gain(WIDE, WIDE_FREE, SQUARE) < -0.03
         and max(timed(BASE).tflops, timed(ONE).tflops) == timed(BASE).tflops < timed(TWO).tflops
@@ -167,7 +168,9 @@ def figures() -> dict[str, str]:
         "served": f"{1 - filled / asked:.0%}",
         "B alone": f"{b_alone / 1e6:.0f}",
         **{f"waits {on}": f"{each[profiles.L2]:.2f}" for on, each in enumerate(fair)},
-        **{f"of a step {on}": f"{each['all'] / warp_steps:.0f}" for on, each in enumerate(fair)},
+        **{f"LDG {on}": f"{each['LDG'] / 1e6:.0f}" for on, each in enumerate(fair)},
+        "four k": f"{-gain(BASE, STEPS_TESTED[1]):.0%}",
+        "free best": f"{timed(WIDE, SQUARE).percent_of_cublas:.0f}%",
         "base": f"{points[0].tflops:.1f}",
         "α last": f"{timed(ONE).tflops:.1f}",
         "tiled": f"{timed(STEPS[1]).tflops:.1f}",

@@ -7,6 +7,7 @@ from sgemm_tutorial.families.hopper import quickest
 
 from ..boards import find_gpu
 from ..experiments import sustained, two_gpus
+from ..records import cards, timings
 
 LINK = 450e9
 """Bytes per second, one way, by NVLink's data sheet."""
@@ -47,16 +48,16 @@ def figures() -> dict[str, str]:
     def ms(who: Kernel | cublas.Gemm, size: int, way: str = "one") -> float:
         return two_gpus.of(who, size, *((1, "held") if way == "one" else (2, way))).ms
 
-    (rate, start), varied, one, two, own_21, lasting, (near, far) = (
+    (rate, start), varied, one, two, own_21, lasting, small, (near, far) = (
         link(),
         two_gpus.of(fp16, 16384),
         two_gpus.of(fp16, 4096),
         two_gpus.of(fp16, 4096, 2, "columns"),
-        [sustained.of(find("21"), size).ms for size in (4096, 8192)],
+        sustained.of(find("21"), protocol="in turns").ms,
         1e3 * sustained.of(fp16).ms,
+        1e3 * timings.recorded(fp32, 1024, str(cards.folder("h200") / "squares.json")).points[0].ms,
         (two_gpus.reach(16 << 20, there).rate for there in (False, True)),
     )
-    apart = max(abs(seconds - much / rate - start) for much, seconds in took().items())
     t, c = 1e3 * ms(fp16, 4096), round(1e6 * coming(fp16, 4096), 1)
     (whole, width, _), (halves, narrow, slower) = tiles(2048), tiles(1024)
     in_32, in_16 = (
@@ -75,17 +76,23 @@ def figures() -> dict[str, str]:
         )
         and all((ms(of, n, "ahead") < ms(of, n, "columns")) == (n == 2048) for of in (fp32, fp16) for n in SIZES)
         and in_32[0] > 0.995
-        and all(took < ms(fp32, size, "columns") for took, size in zip(own_21, (4096, 8192), strict=True))
+        and own_21 < ms(fp32, 4096, "columns")
+        and ms(fp32, 2048) / 4 < 0.9e-3 * 2 * small < 0.9 * 0.5 * ms(fp32, 2048, "columns")
         and lasting / 4 < c
     )
     return {
-        "one 21": f"{own_21[0]:.2f} ms",
+        "one 21": f"{own_21:.2f} ms",
         "two 13": f"{ms(fp32, 4096, 'columns'):.2f} ms",
         "fp32": f"{ms(fp32, 4096) / ms(fp32, 4096, 'columns'):.2f}",
-        "fp32 small": f"{ms(fp32, 2048) / ms(fp32, 2048, 'columns'):.2f}",
+        "small": f"{small:.1f} µs",
+        "quarter small": f"{2 * small:.0f} µs",
+        "two small": f"{4 * small:.0f} µs",
+        "quarter 2048": f"{1e3 * ms(fp32, 2048) / 4:.0f} µs",
+        "columns small": f"{1e3 * ms(fp32, 2048, 'columns'):.0f} µs",
+        "two 20": f"{1e3 * ms(fp16, 4096, 'columns'):.1f} µs",
         "fp16": f"{ms(fp16, 4096) / ms(fp16, 4096, 'columns'):.2f}",
         "link": f"{rate / 1e9:.0f} GB/s, {rate / LINK:.0%}",
-        "apart": f"{1e6 * apart:.1f} µs",
+        "apart": f"{1e6 * max(abs(seconds - much / rate - start) for much, seconds in took().items()):.1f} µs",
         "start": f"{1e6 * start:.0f} µs",
         "trusted": f"{one.ms_p10 / two.ms_p90:.2f} to {one.ms_p90 / two.ms_p10:.2f}",
         "lasting": f"{lasting:.0f} µs",
