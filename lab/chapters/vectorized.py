@@ -114,6 +114,7 @@ def figures() -> dict[str, str]:
         "outer": f"{rest[0] / pairs - loop:.0f}",
         "each": f"{(rest[0] / pairs - loop) / 12:.0f}",
         "new": f"{rest[1] / pairs:.0f}",
+        "prepared": f"{unrolled:.2f} ms" if unrolled else "–",
         "shallow": f"{shallow - first:.2f} ms",
         "cost": f"{transposed - third:.2f} ms",
         "flat": f"{third:.2f} ms",
@@ -130,8 +131,8 @@ def figures() -> dict[str, str]:
         "places before": f"{2 * card().sms}",
         "cold 512": f"{cold[1] / cold[0] - 1:.1%}",
         "cold 1024": f"{cold[3] / cold[2] - 1:.1%}",
-        "least": f"{saved[1920]:.0%}",
-        "most": f"{saved[1792]:.0%}",
+        "least": f"{saved[1920]:.1%}",
+        "most": f"{saved[1792]:.1%}",
         "h100 before": f"{h100[0]:.2f} ms",
         "h100": f"{h100[1]:.2f} ms",
     }
@@ -142,7 +143,7 @@ def figures() -> dict[str, str]:
             (
                 *("both", "whole", "fours", "third", "third turned", "guards", "fewer", "reserved two"),
                 *("reserved", "bare each", "bare ms", "flat two", "turned two", "flat deep", "turned deep", "deeper"),
-                "square",
+                *("square", "cost two", "square fewer"),
             ),
             "–",
         )
@@ -157,6 +158,7 @@ def figures() -> dict[str, str]:
         and fewer < 0.5 * guards
         and 0.85 < (whole - fours) / (unrolled - whole) < 1
         and third < 0.95 * fours
+        and unrolled > shallow - 0.05 > first
         and shallow > 1.05 * first
         and abs(unrolled / shallow - 1) < 0.01
         and two > held[0] > held[1] > transposed
@@ -170,7 +172,9 @@ def figures() -> dict[str, str]:
         and sass_mix(find_variant("07", "A not transposed", BK=32))["loop"]["LDL"] > 0
     )
     return found | {
-        "both": f"{unrolled - fours:.2f} ms",
+        "both": f"{unrolled - fours:.2f}",
+        "cost two": f"{two - fours:.2f} ms",
+        "square fewer": f"{(profile(square)['all'] - profile(now.variant(**square.parameters))['all']) / 1e6:.0f}",
         "whole": f"{unrolled - whole:.2f} ms",
         "fours": f"{whole - fours:.2f} ms",
         "guards": f"{guards / 1e6:.0f}",

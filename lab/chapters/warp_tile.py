@@ -157,7 +157,7 @@ def kept(kernel: Kernel) -> float:
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
     kernels = STRIPS, STRIPS_TO_AND_FRO, NEITHER, IN_ROWS, ONE_WAY, RUNG
-    strips, turned, neither, rows, one_way, now, edited, _, strip = map(milliseconds, (*kernels, *ANY.values()))
+    strips, turned, neither, rows, one_way, now, edited, runner, strip = map(milliseconds, (*kernels, *ANY.values()))
     assert (
         rows - now > max(milliseconds(find("08")) - strips, strips - turned, turned - rows)
         and abs(edited / now - 1) < 0.003
@@ -172,9 +172,20 @@ def figures() -> dict[str, str]:
     (less, *same), (more, *other), share = *(account.busy(x).values() for x in (RUNG, "08")), profiles.shares(of)
     sizes = list(zip(*(recorded(rung).points for rung in ("07", "08", "09")), strict=True))
     slower = {nine.M: nine.ms / eight.ms - 1 for _, eight, nine in sizes if nine.ms > eight.ms}
+    uneven = {  # by what fraction the busiest SM computes more of C in 09 than in 08
+        M: 2 * -(-RUNG.grid(M, M) // card().sms) / -(-find("08").grid(M, M) // card().sms) - 1
+        for M in (nine.M for *_, nine in sizes)
+        if M > 1024
+    }
+    more_of_c, even_so = (
+        [uneven[M] for M in uneven if uneven[M] > 0.1 and (M in slower) is lost] for lost in (True, False)
+    )
     small = [[nine.ms / each[i].ms - 1 for each in sizes if (nine := each[2]).M <= 1024] for i in (1, 0)]
     assert (
         min(map(min, small)) > 0
+        and len(more_of_c) == sum(M in slower for M in uneven)
+        and len(even_so) == 2
+        and runner < min(now, milliseconds(RUNG.variant(WM=128, WN=16)))
         and before[SHARED] < of[SHARED]
         and all(of[fallen] < before[fallen] for fallen in (BETWEEN, BARRIER, DISPATCH, L2))
         and [resources(kernel).spill_store_bytes for kernel in (IN_ROWS, RUNG)] == [8, 0]
@@ -190,6 +201,10 @@ def figures() -> dict[str, str]:
         "fro after": f"{one_way - now:.2f} ms",
         "kept": f"{kept(RUNG):.0%}",
         "kept one way": f"{kept(ONE_WAY):.0%}",
+        "ahead": f"{runner - strip:.2f} ms",
+        "next": " and ".join(f"{milliseconds(find(name)):.3f}" for name in ("10", "11")) + " ms",
+        "uneven": f"{min(more_of_c):.0%} to {max(more_of_c):.0%}",
+        "even so": f"{max(even_so):.0%}",
         "lost": f"{now - strip:.2f} ms",
         "edited": f"{edited:.3f} ms",
         "fetching": f"{share['waits for L2 or DRAM'] + share['barrier']:.0%}",
