@@ -228,11 +228,12 @@ def places() -> Table:
             times_of(size),
             of.blocks,
             *(f"{1e3 * each.ms:#.3g}" for each in reversed(at)),
+            f"{1e3 * at[0].cublas_ms:#.3g}",
         )
         for (of, size), at in placed().items()
     ]
     return Table(
-        ("", "M×N×K", "blocks", "no attribute", "before the wait", "after the wait", "as it is"),
+        ("", "M×N×K", "blocks", "no attribute", "before the wait", "after the wait", "as it is", "cuBLAS"),
         rows,
         f"µs of a launch in a long queue, {ceilings.card().name}",
         "Medians of 15 samples of one process. Settings of thin.cu and shallow.cu are fixed; 22 is alone.",
@@ -294,6 +295,7 @@ def short_launches() -> dict[str, str]:
         "of": str(len(us)),
         "close": f"{max(us[size][0] / us[size][1] for size in us.keys() - {*last_best}) - 1:.0%}",
         "shuffled": f"{min(own[size] for size in helped):.0%} to {max(own[size] for size in helped):.0%}",
+        "between": f"{max(abs(us[of][0] / 1e3 / alone[of].ms - 1) for of in us.keys() & alone.keys()):.1%}",
         "wide": f"{own[last]:.1%}",
     }
 

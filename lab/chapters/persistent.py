@@ -259,10 +259,7 @@ def figures() -> dict[str, str]:
     before, alone, *twice = map(spent, (NINETEEN, STEPS[0], STEPS[2], KERNEL))
     assert 0.8 * before[2] < alone[2] < twice[1][2] < twice[0][2] < before[2] and STEPS[2].parameters == TILE
     reads = [counted(step, (4096,) * 3, "sectors")["l2_sectors"] for step in (*STEPS[1:3], *HOPPER_WIDTHS)]
-    same = sorted(
-        counted(of, (4096,) * 3, recording)["L2 sectors"]
-        for of, recording in ((STEPS[2], "variant_profiles"), (KERNEL, "profiles"))
-    )
+    same = counted(KERNEL, (4096,) * 3, "sectors")["l2_sectors"]
     assert all(0.1 < 1 - with_them / without < 0.3 for without, with_them in zip(reads[::2], reads[1::2], strict=True))
     (random, watts), (zeros, _) = (lasting(KERNEL, inputs=kind) for kind in ("normal", "zeros"))
     apart, ours = (  # ms of the quarters of a second half
@@ -314,7 +311,7 @@ def figures() -> dict[str, str]:
             f"read_{columns}": f"{1 - reads[i + 1] / reads[i]:.0%} ({reads[i] / 1e6:.1f} → {reads[i + 1] / 1e6:.1f})"
             for columns, i in ((256, 0), (224, 2), (192, 4))
         },
-        "same": both(np.divide(same, 1e6), ".1f", ""),
+        "same": f"{same / 1e6:.1f}",
         "apart": f"{long_apart:.4f} → {random:.4f} ms, {long_apart / random - 1:+.1%}",
         "watts": f"{watts:.0f} W",
         "long": f"{random:.3f} ms",
