@@ -1,7 +1,6 @@
 """Compares the model's choices with the search's, 12's loop and cuBLAS, for chapter 13 and its deeper pages."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from statistics import geometric_mean
@@ -17,7 +16,7 @@ from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
 from ..draw import Figure, lines
-from ..experiments import anatomy, profiles, tune
+from ..experiments import anatomy, tune
 from ..experiments.ceilings import card, place
 from ..model.resources import resources
 from ..model.sass import SassInstruction, hot_loop, operands, sass
@@ -39,16 +38,15 @@ SHARED, MANY = (32, 128, 16, 16, 64, 4, 8, 2, 4, 4, 2, 1), (64, 128, 8, 32, 64, 
 """Settings that the search timed in whole tiles and in shares: at 640, and at 1408."""
 UNDONE = {
     "13": ("", {}),
-    "control": ("copies turned off one by one", {}),
-    "1 undone": ("fragments of this k", {}),
-    "2 undone": ("barrier between steps", {}),
+    "1 undone: a k's fragments are read at that k": ("fragments of this k", {}),
+    "2 undone: barrier and first read begin the step": ("barrier between steps", {}),
     "3 undone: every copy asks about k": ("remainder last", {}),
     "3 undone: a branch for whole steps": ("remainder last, in a branch of its own", {}),
-    "4 undone": ("columns in order", {}),
-    "1 to 4 undone, 12's 16 × 8 sums and 3 buffers": ("all four as in 12", {"TM": 16, "TN": 8, "STAGES": 3}),
-    "3 buffers": ("", {"STAGES": 3}),
-    "tiles row by row": ("tiles row by row", {}),
-    "12's 16 × 8 sums": ("", {"TM": 16, "TN": 8}),
+    "4 undone: columns in order": ("columns in order", {}),
+    "control: copies turned off one by one": ("copies turned off one by one", {}),
+    "control: 12's 16 × 8 sums": ("", {"TM": 16, "TN": 8}),
+    "control: 3 buffers": ("", {"STAGES": 3}),
+    "control: tiles row by row": ("tiles row by row", {}),
 }
 """The labels and settings of variants of 13, by what is edited in them."""
 LONG = 0.02
@@ -198,18 +196,21 @@ def ranges() -> Table:
 
 
 def behind_barrier(kernel: Kernel | str) -> list[str]:
-    """Return the hot loop's barrier and six reads behind it, of A or B, with the FFMAs before and until a first use."""
+    """Return the hot loop's barrier and what follows, up to its sixth read, with the FFMAs before and until a use."""
     loop, rows = hot_loop(sass(kernel)), (kernel if isinstance(kernel, Kernel) else find(kernel)).parameters["TM"]
     at = next(at for at, of in enumerate(loop) if "BAR.SYNC" in of.text)
-    behind = [n for n in (*range(at, len(loop)), *range(at)) if loop[n].opcode == "LDS.128"][:6]
-    bases = [re.split(r"[\[+\]]", loop[n].text)[1] for n in behind]
+    behind = [n for n in (*range(at, len(loop)), *range(at)) if re.match("BAR.SYNC|LDGSTS|LDS.128", loop[n].opcode)]
+    reads = [n for n in behind if loop[n].opcode == "LDS.128"][:6]
+    bases = [re.split(r"[\[+\]]", loop[n].text)[1] for n in reads]
     return [
-        f"after {len(operands(loop[:at])):4} FFMAs     {loop[at].text}",
-        *(
-            f"after {len(operands(loop[:n])):4} FFMAs  {'A' if 4 * bases.count(base) == rows else 'B'}  "
-            f"{loop[n].text:27}  first used {until(loop[n:] + loop[:n])} later"
-            for n, base in zip(behind, bases, strict=True)
-        ),
+        f"after {len(operands(loop[:n])):4} FFMAs  "
+        + (
+            f"{'A' if 4 * bases.count(bases[reads.index(n)]) == rows else 'B'}  {loop[n].text:27}  "
+            f"first used {until(loop[n:] + loop[:n])} later"
+            if n in reads
+            else f"   {loop[n].text}"
+        )
+        for n in behind[: behind.index(reads[-1]) + 1]
     ]
 
 
@@ -219,51 +220,28 @@ def until(loop: list[SassInstruction]) -> int:
     return next(n for n, of in enumerate(operands(loop)) if words & {*of.sources})
 
 
-def first_uses(kernel: Kernel) -> list[int]:
-    """Return the FFMAs between each read of 16 bytes in the hot loop and its first use, in order of their number."""
-    loop = hot_loop(sass(kernel))
-    return sorted(until(loop[n:] + loop[:n]) for n, of in enumerate(loop) if of.opcode == "LDS.128")
-
-
-def spots(kernel: Kernel) -> Counter[tuple[int, str]]:
-    """Return the hot loop's instructions except FFMAs, each with the number of FFMAs before it."""
-    loop = hot_loop(sass(kernel))
-    return Counter((len(operands(loop[:n])), of.opcode) for n, of in enumerate(loop) if of.opcode != "FFMA")
-
-
 @lru_cache
-def undone() -> dict[str, tuple[Kernel, Point, dict[str, int | float]]]:
-    """Return these variants, and 12, with their times and their counters at 4096."""
+def undone() -> dict[str, tuple[Kernel, Point]]:
+    """Return these variants with their times at 4096."""
     return {
-        name: (of, recorded(of, [4096], "variants").points[0], profiles.counted(of, (4096,) * 3, "variant_profiles"))
+        name: (of, recorded(of, [4096], "variants").points[0])
         for name, (label, settings) in UNDONE.items()
         for of in [find_variant("13", label, **settings)]
-    } | {"12": (find("12"), before()[(4096,) * 3], profiles.measured(find("12")))}
+    }
 
 
 def loops() -> Table:
-    """Return the extra time of these variants, what is left of 13's order in them, and their warps' waits."""
-    (plain, base, _), *_ = undone().values()
+    """Return the extra time of these variants."""
+    base = undone()["13"][1].ms
     return Table(
-        ("edit of 13", "time", "in place, of 89", "early uses, of 48", "shared memory", "dispatch"),
+        ("edit of 13", "time"),
         [
-            (
-                name,
-                f"{more:+.{1 + (abs(more) < 0.002)}%}".replace("-", "−") if more else f"{at.ms:.3f} ms",
-                (spots(plain) & spots(of)).total(),
-                sum(use < 20 for use in first_uses(of)),
-                *(f"{counts[state]:.2f}" for state in (profiles.SHARED, profiles.DISPATCH)),
-            )
-            for name, (of, at, counts) in undone().items()
-            for more in [at.ms / base.ms - 1]
+            (name, f"{more:+.{1 + (abs(more) < 0.002)}%}".replace("-", "−") if more else f"{at.ms:.3f} ms")
+            for name, (_, at) in undone().items()
+            for more in [at.ms / base - 1]
         ],
-        f"M = N = K = 4096, {card().name}; timed at 1,980 MHz",
-        f"Time: medians of 15 samples of one process; 12's, in another recording, of {undone()['12'][1].samples}. In "
-        "place: other instructions than FFMAs with as many FFMAs before them as in 13 (its barrier: "
-        f"{loop_figures()['barrier']}). Early uses: within 20 FFMAs, of 16-byte reads. Shared memory: "
-        "cycles that a warp waits for it between two instructions. Dispatch: cycles when it is ready but held back. "
-        f"The branch and 1 to 4 undone execute {loop_figures()['more reads']} more reads. "
-        "12 differs in more than four ideas.",
+        f"M = N = K = 4096, {card().name}; at 1,980 MHz, medians of 15 samples of one process",
+        "12's 16 × 8 sums spill a register, outside the loop.",
     )
 
 
@@ -291,71 +269,49 @@ def squares() -> Figure:
 
 def loop_figures() -> dict[str, str]:
     """Return the figures in the sentences of the page on 13's loop, after checking what they say."""
-    kernels, points, counts = zip(*undone().values(), strict=True)
-    costs, more, reads = (
-        [of / all_of[0] - 1 for of in all_of]
-        for all_of in ([at.ms for at in points], *([of[name] for of in counts] for name in ("all", "LDS")))
-    )
-    (barrier, *behind), (first, *_) = [
+    kernels, points = zip(*undone().values(), strict=True)
+    costs = [at.ms / points[0].ms - 1 for at in points]
+    (barrier, *behind), (first, *others) = [
         [[int(n) for n in re.findall(r"after +(\d+)|used (\d+)", row) for n in n if n] for row in behind_barrier(of)]
         for of in (RUNG, "12")
     ]
-    befores, uses = zip(*behind, strict=True)
-    later = [first_uses(of) for of in kernels]
-    stay = [(spots(kernels[0]) & spots(of)).total() for of in kernels]
-    codes = [[of.text for of in hot_loop(sass(kernel))] for kernel in kernels]
+    copies, (befores, uses) = behind[:6], zip(*behind[6:], strict=True)
+    loops = [hot_loop(sass(kernel)) for kernel in kernels]
+    codes, (order, *orders) = [[[getattr(i, of) for i in loop] for loop in loops] for of in ("text", "opcode")]
+    ffmas = [[text for text in codes[n] if text.startswith("FFMA")] for n in (0, 5)]
     sums = [f"FFMA R{n}, R146.reuse, R156, R{n}" for n in (101, 100)]
     assert (
         {mhz for at in points for each in at.processes for mhz in each.own.sm_mhz} == {1980}
-        and {(at.times, at.samples) for at in points[:11]} == {(1, 15)}
-        and [n for n, of in enumerate(kernels) if resources(of).spill_store_bytes] == [10]
-        and resources(kernels[10]).spill_store_bytes == 4
-        and not any("STL" in of or "LDL" in of for of in codes[10])
+        and {(at.times, at.samples) for at in points} == {(1, 15)}
+        and [n for n, of in enumerate(kernels) if resources(of).spill_store_bytes] == [7]
+        and resources(kernels[7]).spill_store_bytes == 4
+        and not any("STL" in of or "LDL" in of for of in codes[7])
         and {sum(of.startswith("FFMA") for of in code) for code in codes} == {1024}
-        and all(
-            text in code and text not in other for text, code, other in zip(sums, codes[::6], codes[6::-6], strict=True)
-        )
+        and all(text in of and text not in other for text, of, other in zip(sums, ffmas, ffmas[::-1], strict=True))
+        and all("R146.reuse," in of[of.index(text) - 1].split()[2] for text, of in zip(sums, ffmas, strict=True))
         # The control: as many copies, each with a predicate, and one branch, back to the loop's beginning.
         and all(
             sum("LDGSTS" in of for of in code) == sum(of.startswith("@!P3 LDGSTS") for of in code) == 6
-            for code in codes[:2]
+            for code in codes[:7:6]
         )
-        and all(sum("BRA" in of for of in code) == 1 for code in codes[:2])
+        and all(sum("BRA" in of for of in code) == 1 for code in codes[:7:6])
         and {f"FFMA R{100 + n}, R146.reuse, R{156 + (n ^ 1)}, R{100 + n}" for n in range(4)} <= {*codes[0]}
-        and stay[8:10] == [89] * 2 == stay[:1] * 2
-        and max(stay[1:6]) < stay[0] / 2 < stay[6]
-        and max(costs[4:7])
-        < costs[1]
-        < min(costs[2], costs[11])
-        < max(costs[2], costs[11])
-        < costs[1] + 0.01
-        < costs[3] - 0.03
-        and 0.04 < costs[10] < costs[1]
-        and 2.5 < counts[1]["state: barrier"] / counts[0]["state: barrier"] < 3.5
-        and max(costs[8:10], key=abs) < 0.0015 < 0.02 < costs[6]
-        and 0 < more[1] < 0.005 < min(more[4:6])
-        and abs(more[4] - more[5]) < 0.002
-        and max(map(abs, (more[6], reads[4], reads[10]))) < 0.001 < 0.1 < min(reads[5], reads[7])
-        and all(barrier[0] < before < 1024 <= before + use for before, use in behind)
+        and [of == order for of in orders[5:]] == [False, False, True, True]
+        and max(costs[3:6]) < costs[6] == max(costs[6:]) < costs[1] < costs[6] + 0.01 < costs[2] - 0.03
+        and max(costs[8:], key=abs) < 0.0015 < 0.02 < min(costs[5], costs[7])
+        and all(len(of) == 1 and barrier[0] < of[0] < befores[0] for of in copies)
+        and all(before < 1024 <= before + use for before, use in zip(befores, uses, strict=True))
         and (befores[0] + uses[0], befores[4] + uses[4]) == (1026, 1024 + 64)
-        and first[0] == 0
-        and later[11][:3] == [0, 0, 4]
-        and {len(of) for of in later} == {48}
+        and (first, others[:2]) == ([0], [[0, 0]] * 2)
         and chosen((4096,) * 3).shares > 0
     )
     return {
-        "cost control": f"{costs[1]:.1%}",
-        "over 2": f"{100 * (costs[3] - costs[1]):.1f}",
-        "over 1": f"{100 * (costs[2] - costs[1]):.1f}",
-        "cost sums": f"{costs[10]:.1%}",
-        "more reads": f"{reads[5]:.0%}",
-        "more control": f"{more[1]:.1%}",
-        "more 3": f"{more[4]:.0%}",
-        "small": f"{max(map(abs, costs[8:10])):.2%}",
+        "cost 2": f"{costs[2]:.1%}",
+        "over 2": f"{100 * (costs[2] - costs[6]):.1f}",
+        "over 1": f"{100 * (costs[1] - costs[6]):.1f}",
         "sums 13": sums[0],
         "sums 4": sums[1],
         "barrier": str(barrier[0]),
-        "late 12": str(later[11][3]),
         "nvrtc": "NVRTC " + recorded(RUNG, [4096], "variants").provenance["nvrtc"],
         "card": card().name,
     }

@@ -297,12 +297,11 @@ def test_the_listing_behind_the_barrier_tells_which_change_of_13s_loop_is_undone
     """Where the barrier is, how many FFMAs stand before the first read behind it, and the least before a first use."""
 
     def seen(kernel):
-        barrier, *reads = (line.split() for line in by_shape.behind_barrier(kernel))
+        barrier, *rows = (line.split() for line in by_shape.behind_barrier(kernel))
+        reads = [row for row in rows if "LDS.128" in row]
         assert len(reads) == 6 and barrier[3].startswith("BAR.SYNC")
         return int(barrier[1]), int(reads[0][1]), min(int(read[-2]) for read in reads)
 
     assert seen("13") == (845, 934, 77)
     assert seen(lab.find_variant("13", "fragments of this k")) == (846, 0, 0)
     assert seen(lab.find_variant("13", "barrier between steps")) == (0, 0, 0)
-    barrier, first, least = seen(lab.find_variant("13", "copies turned off one by one"))
-    assert barrier < 1024 - 128 < first and least > 60, "as the page says: the order is kept"
