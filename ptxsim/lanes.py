@@ -82,7 +82,7 @@ class Threads:
         self.warps = len(blocks) * warps_per_block
         self.slot = (self.block * warps_per_block + self.thread // WARP) * WARP + self.thread % WARP
         self.full = per_block % WARP == 0
-        self.sizes = np.bincount(self.slot // WARP)
+        self.sizes = np.bincount((self.slot // WARP).astype(np.intp))
 
     def thread_name(self, thread: int) -> str:
         """Name a thread of a block by its indices."""
@@ -120,7 +120,7 @@ class Threads:
 
     def lacking(self, lanes: np.ndarray) -> np.ndarray:
         """Return for each of the lanes whether another one of its warp is missing."""
-        warp = self.slot[lanes] // WARP
+        warp = (self.slot[lanes] // WARP).astype(np.intp)
         return (np.bincount(warp, minlength=self.warps) != self.sizes)[warp]
 
     @staticmethod

@@ -197,7 +197,7 @@ class Mbarriers:
     def arrive(self, lanes: np.ndarray, places: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """Count each lane as so many arrivals, which release its accesses and its knowledge; return their phases."""
         found, total = np.unique(places, return_inverse=True)
-        if (np.bincount(total, counts) > self.state["pending"][found]).any() and len(lanes) > 1:  # phases in a row
+        if len(lanes) > 1 and (np.bincount(total.astype(np.intp), counts) > self.state["pending"][found]).any():
             return np.concatenate(
                 [self.arrive(*(of[i : i + 1] for of in (lanes, places, counts))) for i in range(len(lanes))]
             )
