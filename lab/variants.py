@@ -100,20 +100,16 @@ def _overlapping(kernel: Kernel) -> tuple[Kernel, ...]:
     )
 
 
-OVERLAP = [
-    (kernel, size)
-    for launched, size in (
-        (any_shape.THIN.variant(BM=1, BN=32, WM=1, WN=32, SLICES=8), (128, 30, 15)),
-        (any_shape.THIN.variant(BM=8, BN=16, WM=4, WN=16, SLICES=2), (1168, 15, 73)),
-        (any_shape.THIN.variant(BM=4, BN=8, WM=4, WN=8, SLICES=8), (160, 16, 616)),
-        (any_shape.THIN.variant(BM=1, BN=32, WM=1, WN=32, SLICES=32), (1, 4097, 4097)),
-        (any_shape.SHALLOW.variant(BM=64, BN=32, BK=32, WM=16, WN=16), (60, 3777, 84)),
-        (any_shape.SHALLOW.variant(BM=16, BN=64, BK=64, WM=16, WN=16), (3136, 64, 64)),
-        *((ANY_SHAPE[0], size) for size in ((256, 256, 256), (1024, 1024, 1024), (256, 256, 16384))),
-    )
-    for kernel in _overlapping(launched)
-]
-"""22 and its helpers with the next launch let in elsewhere, and the problems at which they are timed."""
+OVERLAP = {
+    (128, 30, 15): _overlapping(any_shape.THIN.variant(BM=1, BN=32, WM=1, WN=32, SLICES=8)),
+    (1168, 15, 73): _overlapping(any_shape.THIN.variant(BM=8, BN=16, WM=4, WN=16, SLICES=2)),
+    (160, 16, 616): _overlapping(any_shape.THIN.variant(BM=4, BN=8, WM=4, WN=8, SLICES=8)),
+    (1, 4097, 4097): _overlapping(any_shape.THIN.variant(BM=1, BN=32, WM=1, WN=32, SLICES=32)),
+    (60, 3777, 84): _overlapping(any_shape.SHALLOW.variant(BM=64, BN=32, BK=32, WM=16, WN=16)),
+    (3136, 64, 64): _overlapping(any_shape.SHALLOW.variant(BM=16, BN=64, BK=64, WM=16, WN=16)),
+    **{size: _overlapping(ANY_SHAPE[0]) for size in ((256, 256, 256), (1024, 1024, 1024), (256, 256, 16384))},
+}
+"""22 and its helpers with the next launch let in elsewhere, by the problem at which they are timed."""
 
 HOPPER_STEPS = _group("hopper steps")
 """The steps of 20 with its widest tile, each with all those before it."""

@@ -68,10 +68,10 @@ def with_registers(kernel: Kernel | str) -> float | None:
         return None
 
 
-def table(before: Kernel | str, now: Kernel | str, registers: bool = False, traffic: bool = False) -> Table:
+def table(before: Kernel | str, now: Kernel | str, registers: bool = False) -> Table:
     """Return how long two rungs keep each part of an SM busy at 4096, how long they take, and cuBLAS beside them.
 
-    With `registers`, there is also a row of what `with_registers` returns; with `traffic`, of DRAM's bytes.
+    With `registers`, there is also a row of what `with_registers` returns.
     """
     kernels = [find(before), find(now)]
     first, second = (recorded(kernel, SIZE).points[0] for kernel in kernels)
@@ -82,9 +82,6 @@ def table(before: Kernel | str, now: Kernel | str, registers: bool = False, traf
         rows.append(
             ("FP32 with register reads, ms", *(f"{ms:.2f}" if ms else "–" for ms in map(with_registers, kernels)), "")
         )
-    if traffic:
-        moved = [profiles.measured(kernel)["DRAM bytes"] for kernel in kernels]
-        rows.append(("DRAM traffic, GB", *(f"{of / 1e9:.2f}" for of in moved), ""))
     rows += [
         ("time, ms", f"{first.ms:.2f}", f"{second.ms:.2f}", f"{second.cublas_ms:.2f}"),
         ("speed, of cuBLAS", f"{first.percent_of_cublas:.1f}%", f"{second.percent_of_cublas:.1f}%", "100%"),

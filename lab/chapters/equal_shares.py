@@ -211,12 +211,10 @@ def without(kernel: Kernel, size: Size) -> tuple[str, ...]:
 
 @lru_cache
 def placed() -> dict[tuple[Launch, Size], list[Point]]:
-    """Return launches, and how long each takes by the place of its `let_next_begin`: as it is, then as in `OVERLAP`."""
-    found: dict[tuple[str, Size], list[Kernel]] = {}
-    for kernel, size in OVERLAP:
-        found.setdefault((kernel.expression, size), []).append(kernel)
+    """Return the launches of `OVERLAP` with their sizes, and the times of each by the place of its `let_next_begin`."""
     return {
-        (launched(size, of[0]), size): [points(each, "overlap")[size] for each in of] for (_, size), of in found.items()
+        (launched(size, kernels[0]), size): [points(kernel, "overlap")[size] for kernel in kernels]
+        for size, kernels in OVERLAP.items()
     }
 
 

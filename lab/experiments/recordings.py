@@ -142,7 +142,9 @@ TIMES: dict[str, Callable[[], Plan]] = {
     "random": tune.random_plan,
     "random_22": lambda: tune.random_plan("random_22", tune.ON_TENSOR_CORES, HELD_OUT),
     "any_shape": _any_shape,
-    "overlap": lambda: plan("overlap", variants.OVERLAP, **SAMPLING),
+    "overlap": lambda: plan(
+        "overlap", [(kernel, size) for size, kernels in variants.OVERLAP.items() for kernel in kernels], **SAMPLING
+    ),
     # 21 as it is called: it leaves to 13 what 13 does more quickly.
     "fastest": lambda: plan(
         "fastest", [(find("tf32x3_wgmma"), size) for size in (*SQUARES, *SHAPES[::3])], search=True, **IN_SHORT
