@@ -132,6 +132,7 @@ TIMES: dict[str, Callable[[], Plan]] = {
         **IN_THREE,
     ),
     "sustained": sustained.plan,
+    "lasting": sustained.lasting_plan,
     "clocks": clocks.plan,
     "two_gpus": two_gpus.plan,
     "reach": two_gpus.reach_plan,

@@ -21,8 +21,10 @@ from sgemm_tutorial.cublas import Gemm
 from sgemm_tutorial.errors import ArgumentError
 from sgemm_tutorial.inputs import matrices
 from sgemm_tutorial.kernel import Kernel
+from sgemm_tutorial.operands import FP16
 from sgemm_tutorial.timing import Queue, Timing
 
+from ..measure import cublaslt
 from ..measure.bench import samples_of
 from ..measure.driver import Item, Plan
 from ..measure.sensors import Sensors
@@ -83,15 +85,21 @@ class Sustained(Fed):
         return self.ms * 1e3 * self.sm_mhz
 
 
-def of(kernel: Kernel | Gemm, size: int = 4096, inputs: str = "normal", protocol: str = "lasting") -> Sustained:
-    """Return what is recorded of a kernel, as it is now, or of a routine of cuBLAS.
+def of(
+    kernel: Kernel | Gemm,
+    size: int = 4096,
+    inputs: str = "normal",
+    protocol: str = "lasting",
+    recording: str = "sustained",
+) -> Sustained:
+    """Return what is recorded of a kernel, as it is now, or of a routine of cuBLAS, in one of this module's recordings.
 
     Raises
     ------
     ArgumentError
         It is not recorded, or only with other code.
     """
-    return files.point("sustained", Sustained, kernel, (size,) * 3, inputs, protocol)
+    return files.point(recording, Sustained, kernel, (size,) * 3, inputs, protocol)
 
 
 def cublas_ms(kernel: Kernel, size: int = 4096, inputs: str = "normal", protocol: str = "lasting") -> float:
@@ -109,12 +117,17 @@ def cublas_ms(kernel: Kernel, size: int = 4096, inputs: str = "normal", protocol
 
 def lasted(kernel: Kernel) -> tuple[float, float] | None:
     """Return the milliseconds of a lasting run at 4096 and its share of cuBLAS's speed; None if it isn't recorded."""
-    with suppress(ArgumentError):
-        return (ms := of(kernel).ms), cublas_ms(kernel) / ms
+    for recording in ("sustained", "lasting"):
+        with suppress(ArgumentError):
+            ms, theirs = (of(who, recording=recording).ms for who in (kernel, ROUTINES[kernel.types.name]))
+            return ms, theirs / ms
     return None
 
 
 ROUTINES = {routine.types.name: routine for routine in (cublas.sgemm, cublas.gemm_ex)}
+RIVALS = cublas.gemm_ex, cublaslt.Quickest("cublasLtMatmul", FP16)
+LARGE = (2048, 3072, 4096, 6144, 8192, 12288, 16384)
+"""Squares of lasting runs of 22 and of its rivals."""
 SECONDS, BATCH_MS = 4.0, 10.0
 """The time that a lasting run takes, and the least device time of a sample of it."""
 BURSTS, CHUNKS = 2, 8
@@ -137,18 +150,20 @@ def plan() -> Plan:
     some = (find("mma"), find("persistent"), cublas.gemm_ex, find("autotuned"), find("tf32x3_wgmma"), cublas.sgemm)
     more = (*map(find, ("wmma", "wmma_warp_tile", "tf32x3", "wgmma", "producer_warp")), HOPPER_STEPS[1])
     full, large = sizes_of((4096, 8192))
-    items = [(kernel, full, "normal", "lasting") for kernel in (*more, find("any_shape"))]
+    items = [(kernel, full, "normal", "lasting") for kernel in more]
     for size, inputs, kernel in product((full, large), INPUTS, some):
         protocols = PROTOCOLS if inputs in ("normal", "zeros") else ("lasting",) if size == full else ()
         items += [(kernel, size, inputs, how) for how in protocols if how != "in turns" or isinstance(kernel, Kernel)]
-    items.append((find("any_shape"), large, "normal", "lasting"))
-    items += [
-        (kernel, size, "normal", "lasting")
-        for size in sizes_of((2048, 3072))
-        for kernel in (find("any_shape"), cublas.gemm_ex)
-    ]
     settings = {"lasting_s": SECONDS, "bursts": BURSTS, "chunks": CHUNKS, "rest": REST, **SAMPLING}
     return Plan("sustained", Recording[Sustained], items, measure, settings, takes=2.3, made_on=made_on)
+
+
+def lasting_plan() -> Plan:
+    """Return the plan: 22 alone for some seconds at large squares, and cuBLAS and cuBLASLt on the same card."""
+    who = find("any_shape"), *RIVALS
+    items = [(kernel, size, "normal", "lasting") for size in sizes_of(LARGE) for kernel in who]
+    settings = {"lasting_s": SECONDS, "rest": REST}
+    return Plan("lasting", Recording[Sustained], items, measure, settings, takes=SECONDS + 0.6, made_on=made_on)
 
 
 def made_on() -> Provenance:

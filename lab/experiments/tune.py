@@ -30,8 +30,8 @@ from sgemm_tutorial.operands import Problem, imagined
 from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
-from .. import cublaslt
 from ..correctness import excess
+from ..measure import cublaslt
 from ..measure.brief import brief
 from ..measure.driver import Plan, compile_kernels, follow
 from ..measure.sweep import Field, Setting, ruled
@@ -65,7 +65,8 @@ class Tuned(Sized):
     cublas_ms : float
         Median device time of cuBLAS, in the same run as `finalists`.
     best : Way
-        The quickest of the finalists, which 13 takes from then on.
+        What 13 or 22 takes from then on: the quickest of the finalists if even its slow samples beat the quick ones of
+        the model's choice, and that choice if not.
     expected : Way
         The model's choice, which is a finalist too.
     finalists : list of Timed
@@ -83,13 +84,17 @@ class Tuned(Sized):
 
     @property
     def ms(self) -> float:
-        """Median device time of the quickest."""
-        return self.finalists[0].ms
+        """Median device time of what is taken."""
+        return self._of(self.best).ms
 
     @property
     def expected_ms(self) -> float:
         """The same of the model's choice."""
-        return next(timed.ms for timed in self.finalists if timed.way == self.expected)
+        return self._of(self.expected).ms
+
+    def _of(self, way: Way) -> Timed:
+        """Return the times of a finalist."""
+        return next(timed for timed in self.finalists if timed.way == way)
 
     def tflops(self, ms: float) -> float:
         """Return the rate in 10¹² operations per second at so many milliseconds."""
@@ -558,6 +563,7 @@ class Search:
             _check(way, launch, problem)
         times = timing.time_interleaved(launches | {"cuBLAS": cublas.launch(problem)}, **SAMPLING)
         timed = sorted((Timed(way, **times[str(way)].percentiles) for way in final), key=lambda one: one.ms)
+        models = next(one for one in timed if one.way == expected)
         kept: dict[tuple[int, ...], tuple[int, int, int, float]] = {}  # by tile, and slices or blocks of a cluster
         for ms, number, way in tried:
             kept.setdefault(
@@ -568,7 +574,7 @@ class Search:
             self._space.kernel,
             size,
             cublas_ms=times["cuBLAS"].percentiles["ms"],
-            best=timed[0].way,
+            best=timed[0].way if timed[0].ms_p90 < models.ms_p10 else expected,
             expected=expected,
             finalists=timed,
             tried=list(kept.values()),
@@ -585,13 +591,12 @@ class Search:
         problem = self._problem(size)
         launch = gpu.launcher(self._space.kernel.resolve(problem, self._model), problem)
         _check("the model's choice", launch, problem)
-        offered = cublaslt.candidates(problem)
+        best, offered = cublaslt.quickest(problem)
         with gpu.reported("racing"):
-            best = min(offered, key=lambda candidate: brief(candidate.launch, self._clock), default=None)
             launches = [launch, cublas.launch(problem), *([best.launch] if best else [])]
             turns = [[float(f"{brief(launch, self._clock):.4g}") for launch in launches] for _ in range(TURNS)]
         process = Process(*(Samples(list(ms), [], []) for ms in zip(*turns, strict=True)))
-        return Point.summing(1, [process], best and (best.text, len(offered)), **files.fields(self._space.kernel, size))
+        return Point.summing(1, [process], best and (best.text, offered), **files.fields(self._space.kernel, size))
 
     def _problem(self, size: Size) -> Problem:
         """Return the problem of a size, with random numbers in A and B."""

@@ -16,14 +16,13 @@ from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.operands import Types
 from sgemm_tutorial.timing import Timing
 
-from .. import cublaslt
 from ..correctness import excess
 from ..records import files, timings
 from ..records.files import Measured
 from ..records.provenance import provenance
 from ..records.sizes import Size, sizes_of
 from ..records.timings import Point, Process, Record, Samples, kernels_of, no_gpu, recorded
-from .brief import brief
+from . import cublaslt
 from .driver import Item, Plan, follow
 
 SEED = 0
@@ -250,10 +249,8 @@ def _of_types(
     with gpu.reported("copying A and B to the GPU"):
         A.set(inputs[0])
         B.set(inputs[1])
-    candidates = cublaslt.candidates(reference_problem) if search else []
-    if candidates:
-        clock = timing.DeviceClock()
-        best = min(candidates, key=lambda candidate: brief(candidate.launch, clock))
+    best, offered = cublaslt.quickest(reference_problem) if search else (None, 0)
+    if best:
         clear(reference_C)
         best.launch()
         _spot_check(f"cuBLASLt's {best.text}", reference_C, *inputs, types)
@@ -261,7 +258,7 @@ def _of_types(
         with gpu.reported(kernel.name):
             clear(C)
             clear(reference_C)
-        rivals = {"cuBLAS": reference} | ({"cuBLASLt": best.launch} if candidates else {})
+        rivals = {"cuBLAS": reference} | ({"cuBLASLt": best.launch} if best else {})
         times = timing.time_interleaved({kernel.name: own} | rivals, **sampling)
         if beta:  # C has grown with each launch: once more, from nothing
             for array, launch in ((C, own), (reference_C, reference)):
@@ -269,7 +266,7 @@ def _of_types(
                 launch()
         for name, result in ((kernel.expression, C), (" or ".join(rivals), reference_C)):
             _spot_check(name, result, *inputs, types)
-        found = (times["cuBLASLt"], (best.text, len(candidates))) if candidates else None
+        found = (times["cuBLASLt"], (best.text, offered)) if best else None
         yield kernel, times[kernel.name], times["cuBLAS"], found
 
 

@@ -6,14 +6,14 @@ import cupy
 import numpy as np
 import pytest
 
-from lab import cublaslt
 from lab.correctness import excess
 from lab.experiments import tune as module
 from lab.experiments.tune import Search
-from lab.measure import sweep
+from lab.measure import cublaslt, sweep
 from lab.records.provenance import provenance
 from sgemm_tutorial import find, gpu, operands, tuned
 from sgemm_tutorial.families import autotuned
+from sgemm_tutorial.inputs import matrices
 
 from ..examples import floats
 
@@ -45,6 +45,23 @@ def test_what_cublaslt_offers_is_right(shape):
         assert bool((excess(of.C, of.A, of.B, before, 1.5, 0.5) <= 1).all()), candidate.text
         seen.add(candidate.text)
     assert seen or 1 in shape[:2], "it may have nothing for vectors"
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.5])
+@pytest.mark.parametrize("types", [operands.FP16, operands.IN_16_BITS[operands.FP16]], ids=lambda types: types.name)
+@pytest.mark.parametrize("shape", [(65, 71, 45), (100, 72, 203), (33, 203, 64), (64, 64, 64)], ids=str)
+def test_what_cublaslt_offers_for_a_padded_product_is_right(shape, types, beta):
+    M, N, K = shape
+    A, B = (cupy.asarray(each) for each in matrices(M, N, K, on_gpu=False, types=types))
+    before = cupy.asarray(floats(M, N).astype(types.result))
+    of = operands.check(A, B, before.copy() if beta else cupy.full_like(before, np.nan), 1.5, beta, types)
+    texts = []
+    for candidate in cublaslt.candidates(of):
+        of.C[...] = before if beta else np.nan
+        candidate.launch()
+        assert bool((excess(of.C, A, B, before, 1.5, beta, types) <= 1).all()), candidate.text
+        texts.append(candidate.text)
+    assert any(text.endswith("padded") for text in texts) == (N % 8 + K % 8 > 0)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

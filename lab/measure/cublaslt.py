@@ -19,8 +19,11 @@ from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
 
 from sgemm_tutorial import cublas, gpu
 from sgemm_tutorial.errors import ArgumentError, DeviceError
-from sgemm_tutorial.families.any_shape import KERNEL as ANY_SHAPE
+from sgemm_tutorial.families import any_shape
 from sgemm_tutorial.operands import Problem
+from sgemm_tutorial.timing import DeviceClock
+
+from .brief import brief
 
 REQUESTED = 64
 """Algorithms that the heuristic is asked for."""
@@ -77,7 +80,7 @@ def candidates(problem: Problem) -> list[Candidate]:
     """Return the algorithms that cuBLASLt's heuristic finds for a product, the most promising first.
 
     Of products in FP32, those that would calculate on tensor cores are left out. There may be none. In 16 bits, where
-    22 copies A or B because their rows begin anywhere, those for its copies come last; their launches copy, too.
+    rows of A or B begin anywhere, those for a product that is padded come last; their launches copy, too.
 
     Raises
     ------
@@ -91,14 +94,62 @@ def candidates(problem: Problem) -> list[Candidate]:
         where = "GPU" if problem.on_gpu else "CPU"
         raise ArgumentError("problem", f"{types.name} on the {where}", "FP32, FP16 or BF16 on a GPU")
     found = _offered(problem)
-    if types.operand.itemsize == 2:
-        copied, copy = ANY_SHAPE.family.fetchable(problem)
-        if copied is not problem:
-            found += [
-                Candidate(f"{of.text}, after copies", lambda launch=of.launch: (copy(), launch()))
-                for of in _offered(copied)
-            ]
+    if types.operand.itemsize == 2 and any_shape.unfetchable(problem):
+        padded, before, after = _padded(problem)
+        found += [
+            Candidate(f"{of.text}, padded", lambda launch=of.launch: (before(), launch(), after()))
+            for of in _offered(padded)
+        ]
     return found
+
+
+def quickest(problem: Problem) -> tuple[Candidate | None, int]:
+    """Return the algorithm that takes least in a brief look at each, if there is any, and how many there are.
+
+    Raises
+    ------
+    ArgumentError, DeviceError
+        As for `candidates`.
+    """
+    offered, clock = candidates(problem), DeviceClock()
+    with gpu.reported("trying cuBLASLt's algorithms"):
+        return min(offered, key=lambda one: brief(one.launch, clock), default=None), len(offered)
+
+
+class Quickest(cublas.Gemm):
+    """A matrix multiplication with the algorithm of cuBLASLt that is the `quickest` for it."""
+
+    def launcher(self, problem: Problem) -> Callable[[], None]:
+        """Return a function that queues it."""
+        return quickest(problem)[0].launch
+
+
+def _padded(problem: Problem) -> tuple[Problem, Callable[[], None], Callable[[], None]]:
+    """Return a product whose rows all begin at multiples of 16 bytes, what copies the matrices, and what copies C back.
+
+    K and N are rounded up to multiples of 8: without that, none of the quick algorithms is offered. Rows of B that are
+    added are zeros, as are the ends of A's rows, so the sums don't change.
+    """
+    (M, N, K), types = problem.shape, problem.types
+    N, K = (-(-extent // any_shape.CHUNK) * any_shape.CHUNK for extent in (N, K))
+    copied = {
+        name: cupy.zeros((M if name == "A" else K, any_shape.pitch(N if name == "B" else K)), types.operand)
+        for name in ("AB" if K > problem.K else any_shape.unfetchable(problem))
+    }
+    C, short = problem.C, N > problem.N
+    wide = cupy.empty((M, N), types.result) if short else C
+    copy = any_shape.padding(problem, copied)
+
+    def before() -> None:
+        copy()
+        if short and problem.beta:
+            wide[:, : problem.N] = C
+
+    def after() -> None:
+        if short:
+            C[...] = wide[:, : problem.N]
+
+    return problem._replace(N=N, K=K, C=wide, **copied), before, after
 
 
 def _offered(problem: Problem) -> list[Candidate]:

@@ -7,7 +7,7 @@ import cupy
 import numpy as np
 import pytest
 
-from lab import cublaslt
+from lab.measure import cublaslt
 from sgemm_tutorial import ArgumentError, DeviceError
 from sgemm_tutorial.operands import FP16, FP32, FP64, Problem
 
@@ -106,25 +106,68 @@ def test_what_was_made_goes_with_the_last_candidate(library):
     assert sorted(library.destroyed) == [1, 2, 3, 4, 5]
 
 
-def test_unaligned_rows_may_be_copied_first(library, monkeypatch):
-    """The same algorithms are offered for 22's copies, and their launches copy."""
-    own, copies = problem(types_=FP16), [types.SimpleNamespace(shape=shape) for shape in ((30, 64), (50, 40))]
-    for copy, pointer in zip(copies, (4096, 8192), strict=True):
-        copy.data = types.SimpleNamespace(ptr=pointer)
-    made = own._replace(A=copies[0], B=copies[1])
-    family, done = type(cublaslt.ANY_SHAPE.family), []
-    monkeypatch.setattr(family, "fetchable", lambda self, of: (made, lambda: done.append(len(library.launched))))
+class Array:
+    """Stands for a CuPy array: it has a shape and a place, and keeps what is stored to its columns."""
+
+    def __init__(self, shape, dtype=None):
+        self.shape, self.size, self.stored = shape, shape[0] * shape[1], []
+        self.data = types.SimpleNamespace(ptr=id(self) % 2**40 // 256 * 256)
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, columns):
+        return self, columns
+
+    def __setitem__(self, columns, value):
+        self.stored.append((columns, value))
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.5])
+def test_a_product_of_unaligned_rows_may_be_padded(library, monkeypatch, beta):
+    """K and N are rounded up, and the launch copies A and B before, and C back; with β, C is copied before, too."""
+    done, room = [], types.SimpleNamespace(zeros=Array, empty=Array, cuda=cupy.cuda)
+    monkeypatch.setattr(cublaslt, "cupy", room)
+    monkeypatch.setattr(
+        cublaslt.any_shape, "padding", lambda of, copies: lambda: done.append((copies, len(library.launched)))
+    )
+    A, B, C = Array((30, 50)), Array((50, 41)), Array((30, 41))
+    own = problem(types_=FP16)._replace(M=30, N=41, K=50, A=A, B=B, C=C, beta=np.float32(beta))
     *plain, _, last = cublaslt.candidates(own)
-    assert [of.text.endswith("after copies") for of in (*plain, last)] == [False, False, True]
+    assert [of.text.endswith("padded") for of in (*plain, last)] == [False, False, True]
     assert [of[1:] for of in library.made if "Layout" in of[0]][3:] == [
-        (2, 40, 50, 40),
-        (2, 50, 30, 64),
-        (0, 40, 30, 40),
+        (2, 48, 56, 64),  # Bᵀ: N and K, in rows of a whole line
+        (2, 56, 30, 64),
+        (0, 48, 30, 48),
     ]
     last.launch()
-    assert done == [0] and [pointer.value for pointer in library.launched[0][3:6:2]] == [8192, 4096]
-    monkeypatch.setattr(family, "fetchable", lambda self, of: (of, None))
-    assert len(cublaslt.candidates(own)) == 2, "nothing is to be copied"
+    ((copies, launched_before),) = done
+    assert launched_before == 0 and {name: of.shape for name, of in copies.items()} == {"A": (30, 64), "B": (56, 64)}
+    assert [pointer.value for pointer in library.launched[0][3:6:2]] == [copies[name].data.ptr for name in "BA"]
+    ((_, (wide, columns)),) = C.stored
+    assert wide.shape == (30, 48) and columns == (slice(None), slice(41))
+    assert wide.stored == ([((slice(None), slice(41)), C)] if beta else [])
+
+
+@pytest.mark.parametrize(("N", "K", "copied"), [(40, 50, "AB"), (41, 48, "B")])
+def test_only_what_must_be_is_padded(monkeypatch, N, K, copied):
+    seen = []
+    monkeypatch.setattr(cublaslt, "cupy", types.SimpleNamespace(zeros=Array, empty=Array))
+    monkeypatch.setattr(cublaslt.any_shape, "padding", lambda of, copies: seen.extend(copies))
+    own = problem(types_=FP16)._replace(N=N, K=K, A=Array((30, K)), B=Array((K, N)), C=Array((30, N)))
+    padded, _, _ = cublaslt._padded(own)
+    assert "".join(seen) == copied and padded.shape == (30, -(-N // 8) * 8, -(-K // 8) * 8)
+    assert (padded.C is own.C) == (N % 8 == 0)
+
+
+def test_the_quickest_takes_least_in_a_brief_look(library, monkeypatch):
+    monkeypatch.setattr(cublaslt, "DeviceClock", lambda: None)
+    monkeypatch.setattr(cublaslt, "candidates", lambda of: [cublaslt.Candidate(str(ms), ms) for ms in (3, 1, 2)])
+    monkeypatch.setattr(cublaslt, "brief", lambda launch, clock: launch)
+    best, offered = cublaslt.quickest(problem())
+    assert (best.text, offered) == ("1", 3) and cublaslt.Quickest("x", FP16).launcher(problem()) == 1
+    monkeypatch.setattr(cublaslt, "candidates", lambda of: [])
+    assert cublaslt.quickest(problem()) == (None, 0)
 
 
 def test_there_may_be_none(library):
