@@ -269,10 +269,6 @@ def figures() -> dict[str, str]:
         and max(abs(np.array(nine[4096]) - 100)) > 100 * abs(same[1]).max()
         and np.abs(apart["in turns"]).max() < 0.1
         and min(apart["burst"] + apart["lasting"]) > 2
-        and all(
-            min(np.array(sustained.of(who, SIZE, protocol="burst").samples.ms) / both(SIZE, "burst", "zeros")[i]) > 1.13
-            for i, who in enumerate(BOTH)
-        )
         and all({*of[:, 2]} == {1965} and of[:, 1].max() < 1.47 for of in start)
         and all(limit < of[:, 3].min() and of[:, 2].max() < 1600 and of[:, 1].min() > 1.6 for of in over)
         and all(of[:, 3].min() < 0.8 * limit and of[:, 1].max() > 2 and of[:, 2].min() < 1250 for of in after)
@@ -323,7 +319,6 @@ def figures() -> dict[str, str]:
         "zeros watts": f"{still[2, 1]:.0f} W",
         "early lead": f"{100 * (first[0, 1] / first[0, 0] - 1):.1f}%",
         "burst apart": f"{np.ptp(bursts(4096, 'zeros')):.1f}",
-        "burst longer": span(np.sort(slowed(SIZE, "burst")), ".0f"),
         "lower": f"{1 - np.divide(*alone[1]):.1%}",
         "lower 4096": f"{1 - np.divide(*small[1]):.1%}",
         "alone lead 4096": f"{100 * (100 / share(4096, 'lasting') - 1):.1f}%",
