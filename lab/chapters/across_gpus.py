@@ -188,6 +188,7 @@ def figures() -> dict[str, str]:
         },
         "Boehm tie": f"{tie(sheet, BOEHM, '09')[1]:.0f}%",
         "all H100": f"{min(theirs):.3f} to {max(theirs):.3f}",
+        **{f"{card} share": f"{shares[label]['09']:.0f}%" for card, label in (("H200", H200), ("H100", H100))},
         "spread": f"{max(theirs) / min(theirs) - 1:.1%}",
         "T4 tie": f"{tie(sheet, T4, '07')[0]:,.0f} MHz",
         "T4 base": f"{T4_BASE_MHZ} MHz",
