@@ -47,11 +47,16 @@ BANDS = (
 
 def both(size: int, protocol: str, inputs: str = "normal") -> np.ndarray:
     """Return milliseconds of `KERNEL` and of cuBLAS: medians, of a run alone the mean of its second half."""
-    if protocol == "lasting":
-        return settled(size, inputs)[0]
     return np.array(
-        [sustained.of(KERNEL, size, inputs, protocol).ms, sustained.cublas_ms(KERNEL, size, inputs, protocol)]
+        settled(size, inputs)[0]
+        if protocol == "lasting"
+        else (sustained.of(KERNEL, size, inputs, protocol).ms, sustained.cublas_ms(KERNEL, size, inputs, protocol))
     )
+
+
+def slowed(size: int, protocol: str) -> np.ndarray:
+    """Return by what % `KERNEL` and cuBLAS take longer on random numbers than on zeros."""
+    return 100 * (both(size, protocol) / both(size, protocol, "zeros") - 1)
 
 
 def settled(size: int, inputs: str = "normal") -> np.ndarray:
@@ -108,36 +113,55 @@ def span(of: np.ndarray | Sequence[float], how: str = ".1f") -> str:
 
 
 def protocols_table() -> Table:
-    """Return the shares of 20 in cuBLAS's speed by protocol, inputs and size."""
+    """Return by size and way how much random numbers slow 20 and cuBLAS down, and 20's shares on zeros and on them."""
     return Table(
-        ("inputs, M = N = K", "burst (twice)", "in turns (once)", "alone (once)"),
+        ("M = N = K, way", "20 takes longer", "cuBLAS takes longer", "share, zeros", "share, random"),
         [
             (
-                f"{name}, {size}",
-                ", ".join(f"{of:.1f}" for of in bursts(size, inputs)),
-                *(f"{share(size, way, inputs):.1f}" for way in ("in turns", "lasting")),
+                f"{size}, {name}",
+                *(f"+{of:.1f}%" for of in slowed(size, way)),
+                *(
+                    ", ".join(
+                        f"{of:.1f}"
+                        for of in (bursts(size, kind) if way == name == "burst" else [share(size, way, kind)])
+                    )
+                    for kind in INPUTS.values()
+                ),
             )
-            for (name, inputs), size in product(INPUTS.items(), SIZES)
+            for size, (name, way) in product(
+                SIZES, (("burst", "burst"), ("in turns", "in turns"), ("alone", "lasting"))
+            )
         ],
-        f"20's share of cuBLAS's speed in %, FP16, {card().name}",
+        f"Random numbers against zeros, and 20's share of cuBLAS's speed in %, FP16, {card().name}",
+        "Bursts: the times by both bursts together, the shares by each.",
     )
 
 
 def clocks_table() -> Table:
-    """Return ms, MHz and watts of 20 and of cuBLAS at `SIZE`, by inputs and way."""
+    """Return ms, MHz, watts and cycles of 20 and of cuBLAS, by size, inputs and way."""
     return Table(
-        ("inputs, way", "ms", "MHz", "W"),
+        ("M = N = K, inputs, way", "ms", "MHz", "W", "million cycles"),
         [
-            (name, *(persistent.both(of, how, "") for of, how in zip(means, ("#.4g", ",.0f", ".0f"), strict=True)))
+            (
+                name,
+                *(
+                    persistent.both(of, how, "")
+                    for of, how in zip(
+                        (*means, np.prod(means[:2], axis=0) / 1000), ("#.4g", ",.0f", ".0f", "#.4g"), strict=True
+                    )
+                ),
+            )
             for name, means in (
-                ("zeros, alone, from 2 s on", settled(SIZE, "zeros")),
-                ("random, alone, from 2 s on", settled(SIZE)),
-                ("random, alone, {} to {} s".format(*EARLY), early()),
-                ("random, in turns", by_turns()),
+                *(
+                    (f"{size}, {name}, alone", settled(size, kind))
+                    for size, (name, kind) in product(SIZES, INPUTS.items())
+                ),
+                (f"{SIZE}, random, alone, {EARLY[0]} to {EARLY[1]} s", early()),
+                (f"{SIZE}, random, in turns", by_turns()),
             )
         ],
-        f"20 and cuBLAS, M = N = K = {SIZE}, means, {card().name}",
-        "MHz and W: by NVML.",
+        f"20 and cuBLAS, means, {card().name}",
+        "MHz and W: by NVML. Cycles: ms · MHz. Alone: from 2 s on, unless told.",
     )
 
 
@@ -215,7 +239,11 @@ def figures() -> dict[str, str]:
         [run[(run[:, 0] > begin) & (run[:, 0] < end)] for run in runs]
         for begin, end in ((0, 0.03), (0.25, 0.8), (0.8, 4))
     )
-    still, alone, first, turns = settled(SIZE, "zeros"), settled(SIZE), early(), by_turns()
+    still, alone, small_still, small, first, turns = (
+        *(settled(size, of) for size, of in product(SIZES, INPUTS.values())),
+        early(),
+        by_turns(),
+    )
     nine = {size: [of for name in RECORDINGS for of in by_process(KERNEL, size, name)] for size in SIZES}
     among = [
         (of := clocks.of(find(f"{who}"), 4096, inputs)).own_mhz / of.nvml_mhz
@@ -225,8 +253,11 @@ def figures() -> dict[str, str]:
         np.array([np.concatenate(gains(size, of[size])) for size in SIZES])
         for of in (dict.fromkeys(SIZES, find("19")), AGAIN)
     )
-    slower = still[0] / both(SIZE, "burst", "zeros")  # alone than in bursts, on zeros
-    clock = [at / still[1, 0] for who in BOTH for at in sustained.of(who, SIZE, "zeros", "burst").samples.sm_mhz]
+    slower, clock = (
+        still[0] / both(SIZE, "burst", "zeros"),  # alone than in bursts, on zeros
+        [at / still[1, 0] for who in BOTH for at in sustained.of(who, SIZE, "zeros", "burst").samples.sm_mhz],
+    )
+    apart = {way: [np.subtract(*slowed(size, way)) for size in SIZES] for way in ("burst", "in turns", "lasting")}
     assert (
         98.5 < share(SIZE, "lasting") < 99.5
         and (bursts(SIZE) < 98.5).all()
@@ -236,15 +267,22 @@ def figures() -> dict[str, str]:
         and min(nine[SIZE]) < share(SIZE, "in turns") < max(nine[SIZE])
         and min(nine[4096]) < 100 < max(nine[4096])
         and max(abs(np.array(nine[4096]) - 100)) > 100 * abs(same[1]).max()
-        and min(sustained.of(KERNEL, SIZE, protocol="in turns").samples.watts) > limit
-        and sustained.of(KERNEL, 4096, protocol="in turns").samples.watts[-1] < limit
-        and by_turns(SIZE, "zeros")[2].max() < by_turns(4096, "zeros")[2].max() < 0.65 * limit
+        and np.abs(apart["in turns"]).max() < 0.1
+        and min(apart["burst"] + apart["lasting"]) > 2
         and all({*of[:, 2]} == {1965} and of[:, 1].max() < 1.47 for of in start)
         and all(limit < of[:, 3].min() and of[:, 2].max() < 1600 and of[:, 1].min() > 1.6 for of in over)
         and all(of[:, 3].min() < 0.8 * limit and of[:, 1].max() > 2 and of[:, 2].min() < 1250 for of in after)
         and 0.98 * limit < alone[2].min() <= alone[2].max() < limit
         and still[1, 0] == still[1, 1]
+        and small_still[1, 0] == small_still[1, 1]
         and still[2, 0] > 1.07 * still[2, 1]
+        and small_still[2, 0] > 1.07 * small_still[2, 1]
+        and abs(small[2] - alone[2]).max() < 2
+        and small[0, 0] > small[0, 1]
+        and 0.99 < np.divide(*np.prod(small[:2], axis=0)) < 1.002
+        and 0.99 < np.divide(*np.prod(small_still[:2], axis=0)) < 1.002
+        and max(np.divide(*np.prod(of[:2], axis=0)) for of in (still, alone, first, turns)) < 0.97
+        and small[1, 1] / small[1, 0] < max(among) / min(among)
         and still[2].max() < 0.65 * limit
         and abs(max(share(SIZE, "in turns"), share(SIZE, "in turns", "zeros")) - share(SIZE, "lasting", "zeros")) < 0.15
         and first[0, 0] < first[0, 1]
@@ -252,7 +290,7 @@ def figures() -> dict[str, str]:
         and turns[1].min() > max(first[1].max(), alone[1].max())
         and abs(np.divide(*turns[1]) - 1) < 0.003
         and first[1, 0] < first[1, 1]
-        and np.prod(alone[:2, 1]) / np.prod(alone[:2, 0]) > 1.01 * max(among) / min(among)
+        and alone[1, 1] / alone[1, 0] > max(among) / min(among)
         and max(clock) - 0.01 < slower[1] < max(clock) + 0.01
         and slower[0] < min(clock) - 0.02
         and {*sustained.of(KERNEL, SIZE, "zeros").reasons} == {4}
@@ -275,10 +313,17 @@ def figures() -> dict[str, str]:
         "burst lead": f"{100 * (100 / bursts(SIZE).max() - 1):.1f}%",
         "lead": f"{span(np.array(nine[SIZE]) - 100)}%",
         "alone lead": f"{100 * (100 / share(SIZE, 'lasting') - 1):.1f}%",
-        "still lead": f"{share(SIZE, 'lasting', 'zeros') - 100:.1f}%",
+        "more": span([*apart["burst"], *apart["lasting"]]),
+        "fewer still": f"{1 - np.divide(*np.prod(still[:2], axis=0)):.1%}",
+        "fewer alone": f"{1 - np.divide(*np.prod(alone[:2], axis=0)):.1%}",
         "zeros watts": f"{still[2, 1]:.0f} W",
         "early lead": f"{100 * (first[0, 1] / first[0, 0] - 1):.1f}%",
+        "burst apart": f"{np.ptp(bursts(4096, 'zeros')):.1f}",
         "lower": f"{1 - np.divide(*alone[1]):.1%}",
+        "lower 4096": f"{1 - np.divide(*small[1]):.1%}",
+        "alone lead 4096": f"{100 * (100 / share(4096, 'lasting') - 1):.1f}%",
+        "counted": f"{clocks.of(KERNEL, SIZE).own_mhz:,} MHz",
+        "told": f"{clocks.of(KERNEL, SIZE).nvml_mhz:,} MHz",
         **{f"nine {size}": f"{span(of)}%" for size, of in nine.items()},
         "own": f"{100 * min(among):.0f} to {100 * max(among):.0f}%",
         "off": f"{max(among) / min(among) - 1:.0%}",
