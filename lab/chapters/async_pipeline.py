@@ -140,11 +140,8 @@ def figures() -> dict[str, str]:
     shipped, better = map(milliseconds, (find("09"), ANY[16, 128]))
     assert waits < 0.02 * gap and registers[0] < registers[1] and trips["15"] < 0.6 * trips["11"]
     assert dispatch[0] > 1.5 * dispatch[1] and better < small < shipped and abs(better / own - 1) < scatter
-    begun, shifted = (
-        counted(kernel, (profiles.SIZE,) * 3, cards.folder("h200") / "counters.json")
-        for kernel in (RUNG, find_variant("11", "B at 16 bytes"))
-    )
-    of_b, copied, pipe = begun["copy_instructions"] // 3, "copy_wavefronts", "l1_data_wavefronts"  # twice as many of A
+    begun = counted(RUNG, (profiles.SIZE,) * 3, cards.folder("h200") / "counters.json")
+    of_b, copied = begun["copy_instructions"] // 3, "copy_wavefronts"  # twice as many of A
     assert 2 * (2 * of_b * 1 + of_b * 4) == begun[copied] == 2 * of_b * 4 + of_b * 4  # simulated twice; A's as read
     assert counted(RUNG, (profiles.SIZE,) * 3, "counters")[copied] == begun[copied] == 2 * begun["copy_conflicts"]
     return {
@@ -169,9 +166,5 @@ def figures() -> dict[str, str]:
         "odd most": f"{max(odd):.1%}",
         "odd late": f"{max(old.ms / new.ms - 1 for old, new in pairs if new.M > 2048):.1%}",
         "copies": f"{begun[copied] / 1e6:.1f} million",
-        "more copies": f"{(shifted[copied] - begun[copied]) / 1e6:.1f}",
-        "more pipe": f"{(shifted[pipe] - begun[pipe]) / 1e6:.1f} million",
-        "sectors": f"{begun['l1_fill_sectors'] / 1e6:.0f} million",
-        "sectors shifted": f"{shifted['l1_fill_sectors'] / 1e6:.0f} million",
         "share at 1024": f"{recorded(RUNG, [1024]).points[0].percent_of_cublas:.0f}%",
     }

@@ -102,7 +102,6 @@ def figures() -> dict[str, str]:
         and (min(saved, key=saved.get), max(saved, key=saved.get)) == (1920, 1792)
         and cold[1] > cold[0]
         and cold[3] > cold[2]
-        and 2 * card().sms < (1792 // OWN["BM"]) * (1792 // OWN["BN"]) == 392 <= 3 * card().sms
         and busy["shared memory and L1"] < 0.85 * transposed
         and abs(after["shared_load_wavefronts"] / counts["shared_load_wavefronts"] - 0.75) < 0.01
         and after["shared_store_conflicts"] < 0.02 * counts["shared_store_conflicts"]
@@ -127,8 +126,6 @@ def figures() -> dict[str, str]:
         "between": f"{new[profiles.BETWEEN]:.2f}",
         "data": f"{new[profiles.SHARED]:.2f}",
         "chosen": f"{new[CHOSEN]:.2f}",
-        "places": f"{3 * card().sms}",
-        "places before": f"{2 * card().sms}",
         "cold 512": f"{cold[1] / cold[0] - 1:.1%}",
         "cold 1024": f"{cold[3] / cold[2] - 1:.1%}",
         "least": f"{saved[1920]:.1%}",
@@ -141,9 +138,8 @@ def figures() -> dict[str, str]:
     if not (fours and flat_deep and turned_deep and all(profiled)):
         return found | dict.fromkeys(
             (
-                *("both", "whole", "fours", "third", "third turned", "guards", "fewer", "reserved two"),
-                *("reserved", "bare each", "bare ms", "flat two", "turned two", "flat deep", "turned deep", "deeper"),
-                *("square", "cost two", "square fewer"),
+                *("both", "whole", "fours", "third", "third turned", "room", "square"),
+                *("bare each", "bare ms", "flat two", "turned two", "flat deep", "turned deep", "deeper"),
             ),
             "–",
         )
@@ -173,16 +169,11 @@ def figures() -> dict[str, str]:
     )
     return found | {
         "both": f"{unrolled - fours:.2f}",
-        "cost two": f"{two - fours:.2f} ms",
-        "square fewer": f"{(profile(square)['all'] - profile(now.variant(**square.parameters))['all']) / 1e6:.0f}",
         "whole": f"{unrolled - whole:.2f} ms",
         "fours": f"{whole - fours:.2f} ms",
-        "guards": f"{guards / 1e6:.0f}",
-        "fewer": f"{fewer / 1e6:.0f}",
         "third": f"{fours - third:.2f} ms",
         "third turned": f"{two - transposed:.2f} ms",
-        "reserved two": f"{held[0]:.2f} ms",
-        "reserved": f"{held[1]:.2f} ms",
+        "room": f"{held[0] / held[1] - 1:.0%}",
         "bare each": f"{(new['all'] - profile(bare)['all']) / pairs:.0f}",
         "bare ms": f"{milliseconds(bare):.2f} ms",
         "flat two": f"{fours:.2f} ms",
