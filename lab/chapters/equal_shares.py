@@ -1,4 +1,4 @@
-"""Chapter 22 and its deeper page: who gets which pieces, how long divisions take, and all shapes beside cuBLAS."""
+"""Chapter 22 and its deeper pages: who gets which pieces, how long divisions take, and all shapes beside cuBLAS."""
 
 import re
 from collections import Counter
@@ -20,7 +20,7 @@ from sgemm_tutorial.tuned import Way
 from ..draw.chart import COLOURS, Chart, dye
 from ..draw.division import Piece, division
 from ..draw.figure import BODY, INK, Figure
-from ..experiments import ceilings, tune
+from ..experiments import ceilings, sustained, tune
 from ..model.sass import hot_loop, sass
 from ..paths import RESULTS
 from ..records.shapes import SHAPES, SQUARES
@@ -38,7 +38,7 @@ SMALL = 128
 LONG = (256, 256, 16384)
 """The product whose divisions the chapter compares."""
 TURNED = (1024, 4800, 1600)
-"""The product at which it follows two teams."""
+"""The product at which a deeper page follows two teams."""
 KINDS = "large", "small", "thin or short", "unaligned rows"
 """The groups of products that the chart and the table tell apart."""
 
@@ -102,24 +102,21 @@ def finals() -> dict[Way, float]:
 
 def parted() -> Table:
     """Return the ways to do `LONG` that the search timed in turns with cuBLAS; the one without shares is `DEEP`'s."""
-    rows = []
-    for way, us in finals().items():
-        of = dict(zip(any_shape.PARAMETERS, way.setting, strict=False))  # blocks of a cluster are `DEEP`'s SPLIT
-        tile, tiles = f"{of['BM']} × {of['BN']}", LONG[0] * LONG[1] // (of["BM"] * of["BN"])
-        parts, shares, name = (way.shares // way.whole, way.shares, "") if way.whole else (1, tiles, " (deep.cu)")
-        rows.append(
+    return Table(
+        ("a block's tile", "clusters of blocks", "parts of a tile", "steps of a block", "µs"),
+        [
             (
-                tile + name,
-                f"{shares} of {of['CLUSTER']}",
+                f"{BM} × {BN}" + " (deep.cu)" * (not way.whole),
+                f"{shares} of {blocks}",
                 parts,
-                -(-256 // (parts if way.whole else of["CLUSTER"])),
-                f"{4e-6 * LONG[0] * LONG[1] * parts * (parts > 1):.1f}",
+                -(-256 // (parts if way.whole else blocks)),
                 f"{us:.1f}",
             )
-        )
-    return Table(
-        ("a block's tile", "clusters of blocks", "parts of a tile", "steps of a block", "MB of parts", "µs"),
-        rows,
+            for way, us in finals().items()
+            for BM, BN, _, _, _, _, _, blocks, *_ in [way.setting]  # of a cluster, which are `DEEP`'s SPLIT
+            for whole in [LONG[0] * LONG[1] // (BM * BN)]
+            for parts, shares in [(way.shares // way.whole, way.shares) if way.whole else (1, whole)]
+        ],
         f"Ways to do {times_of(LONG)}, {ceilings.card().name}",
     )
 
@@ -166,27 +163,46 @@ def in_turns() -> Table:
     )
 
 
-def measured() -> Table:
-    """Return the times of 20, of 22 alone and as called, beside the better opponent's in all runs."""
-    rows = [
-        (
-            times_of(size),
-            1e3 * points(BEFORE)[size].ms if launched(size, BEFORE).kernel.name == BEFORE.name else None,
-            1e3 * points(ALONE)[size].ms,
-            called + f" ({name}.cu)" * (name != KERNEL.name),
-            f"{least} to {most}",
-        )
-        for size in lost_by(WHOLE)
-        for name, beside in [(launched(size).kernel.name, [points(of)[size].opponent_ms for of in EACH])]
-        for us in [(points()[size].ms, min(beside), max(beside))]
-        for called, least, most in [[f"{1e3 * each:#.3g}".rstrip(".") for each in us]]
-    ]
+def opponent(size: Size) -> str:
+    """Return the better opponent's least and most µs, in the recordings of 20 and of all builds of 22."""
+    return " to ".join(
+        f"{1e3 * end(points(of)[size].opponent_ms for of in EACH):#.3g}".rstrip(".") for end in (min, max)
+    )
+
+
+def queued() -> Table:
+    """Return the times of 20, and of 22 where launches overlap and where none does, beside the better opponent's."""
     return Table(
-        ("M×N×K", "20", "22 alone", "22 as called (by)", "better opponent, five runs"),
-        rows,
-        f"µs from a launch's end to the next, {ceilings.card().name}; in the last two lines 22 copies A and B",
-        "–: 20 can't fetch such rows. wide.cu is for one or two rows. Where another file is called, 22 alone has the "
-        "tile that the model expects to be its best. If it is quicker than the call, it is a wrong choice, or noise.",
+        ("M×N×K", "20", "22", "22, none overlaps", "better opponent, five runs"),
+        [
+            (
+                times_of(size),
+                *(f"{1e3 * ms:#.3g}" for ms in (points(BEFORE)[size].ms, points()[size].ms, at[3].ms)),
+                opponent(size),
+            )
+            for (of, size), at in placed().items()
+            if of.kernel.name == KERNEL.name
+        ],
+        f"µs from a launch's end to the next, {ceilings.card().name}",
+    )
+
+
+def measured(*sizes: Size) -> Table:
+    """Return the times of 22 alone and as called, beside the better opponent's in all runs."""
+    return Table(
+        ("M×N×K", "22 alone", "22 as called (by)", "better opponent, five runs"),
+        [
+            (
+                times_of(size),
+                *(f"{1e3 * points(of)[size].ms:#.3g}".rstrip(".") + by for of, by in ((ALONE, ""), (KERNEL, called))),
+                opponent(size),
+            )
+            for size in sizes
+            for called in [f" ({launched(size).kernel.name}.cu)"]
+        ],
+        f"µs from a launch's end to the next, {ceilings.card().name}",
+        "22 alone leaves nothing to other kernels, and has the tile that the model expects to be its best. If it is "
+        "quicker than the call, the model chose wrongly, or the difference is noise.",
     )
 
 
@@ -298,16 +314,35 @@ def short_launches() -> dict[str, str]:
     }
 
 
-def summary() -> Table:
-    """Return 22's mean speed by `KINDS`, of random products and of shapes, and that of squares."""
-    sources = (points(recording=RANDOM), RANDOM), (SHAPES, H200)
-    cells = [[cell([size for size in sizes if kind(size) == name], of) for sizes, of in sources] for name in KINDS]
-    rows = [(name, *each) for name, each in zip((*KINDS, "squares"), [*cells, [None, cell(SQUARES)]], strict=True)]
+def sets() -> Table:
+    """Return 22's mean speed and its least, of squares, of shapes, and of random products."""
     return Table(
-        ("", "new products, none searched", "shapes and squares, mostly searched"),
-        rows,
+        ("products", "mean speed", "least"),
+        [
+            (name, cell(sizes, of), f"{min(points(recording=of)[size].percent_of_searched for size in sizes):.0f}%")
+            for name, sizes, of in (
+                ("squares from 256 to 1024", [of for of in SQUARES if of[0] <= 1024], H200),
+                ("squares from 1152 to 16384", [of for of in SQUARES if of[0] > 1024], H200),
+                ("shapes by rule", SHAPES, H200),
+                ("random products", points(recording=RANDOM), RANDOM),
+            )
+        ],
+        "A call's speed in percent of the better opponent's, H200 SXM: geometric mean (in brackets: slower products)",
+        "Slower: by the median over pairs of samples, one taken right after the other. Shapes by rule: layers of "
+        "networks, powers of two and their neighbours. Random products: sides from 8 to 11,600, half of them multiples "
+        "of eight.",
+    )
+
+
+def summary() -> Table:
+    """Return 22's mean speed by `KINDS`, of random products and of shapes."""
+    sources = (points(recording=RANDOM), RANDOM), (SHAPES, H200)
+    return Table(
+        ("", "random products", "shapes by rule"),
+        [(name, *(cell([of for of in sizes if kind(of) == name], at) for sizes, at in sources)) for name in KINDS],
         "A call's speed in percent of the better opponent's, geometric mean, H200 SXM (in brackets: slower products)",
-        "Slower: by the median over pairs of samples, one taken right after the other.",
+        "Unaligned rows: N or K is no multiple of 8. Thin or short: of the others, M or N is below 128, or K at most "
+        "128. Small: of the rest, up to 3 GFLOP. Large: above.",
     )
 
 
@@ -315,6 +350,11 @@ def cell(sizes: Iterable[Size], recording: str | Path = "any_shape") -> str:
     """Return the mean speed in percent of the better opponent's, and at how many products 22 is slower."""
     share = [points(recording=recording)[size].percent_of_searched for size in sizes]
     return f"{geometric_mean(share):.0f}% ({sum(each < 100 for each in share)} of {len(share)})"
+
+
+def percents(table: Table, column: int) -> list[int]:
+    """Return the percentages that a column of `cell` begins with."""
+    return [int(row[column].partition("%")[0]) for row in table.rows]
 
 
 @cache
@@ -338,7 +378,7 @@ def by_doer() -> Table:
     return Table(
         ("done by", "speed"),
         [(name, cell([at for at in by if by[at] == name], RANDOM)) for name, _ in Counter(by.values()).most_common()],
-        "The new products: geometric mean in percent (in brackets: slower products)",
+        "The random products: geometric mean in percent (in brackets: slower products)",
     )
 
 
@@ -358,7 +398,7 @@ def chart() -> Figure:
     drawn.axes.legend(ncols=2, frameon=False, loc="lower left", bbox_to_anchor=(-0.1, 1.1), fontsize=BODY,
                       handletextpad=0)  # fmt: skip
     return drawn.finish(
-        f"Speed of a call as a percentage of the better opponent's at {len(of):,} new products, by operations."
+        f"Speed of a call as a percentage of the better opponent's at {len(of):,} random products, by operations."
     )
 
 
@@ -384,8 +424,7 @@ def lost_by(kernel: Kernel) -> dict[Size, float]:
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
     own, new, found, ways = points(), points(recording=RANDOM), searched(), finals()
-    (best, *_, deep), at_long, halves = ways, [points(of)[LONG] for of in EACH], points(KERNEL.variant(BITS=16))
-    [(one, two)] = [times for tiles, size, *times in turns() if size == TURNED and tiles == 2]
+    (best, *others, deep), alone = ways, [at[3] for (of, _), at in placed().items() if of.kernel.name == KERNEL.name]
     by_shares = {
         H200: [at for at in own if at in found and found[at].best.whole and at[2] > any_shape.BK],
         RANDOM: [at for at in new if doer(at) == "22, shares"],
@@ -395,34 +434,17 @@ def figures() -> dict[str, str]:
         for of, sizes in by_shares.items()
         for few in (True, False)
     }
-    late = {at: {t.way: t.ms for t in of.finalists}[of.expected] / of.finalists[0].ms for at, of in found.items()}
-    least, worst = (
-        min((at for at in new if kind(at) in kinds), key=lambda size: new[size].percent_of_searched)
-        for kinds in (KINDS, KINDS[:1])
-    )
-    algorithms, tried = (
-        [{of(each.searched) for at, each in new.items() if (kind(at) == KINDS[3]) == odd} for odd in (False, True)]
-        for of in (lambda it: it.algorithm.startswith("algorithm 66,"), lambda it: it.tried)
-    )
     assert (
-        (best, deep.whole, found[LONG].expected, len(EACH)) == (divided(4, 12), 0, deep, 5)
-        and max(own[LONG].ms, points(ALONE)[LONG].ms) < min(of.opponent_ms for of in at_long)
-        and {launched((n,) * 3, ALONE).division.counts["shared"] for n in (256, 512)} == {0}
-        and min(min(share[of, True]) for of in by_shares) > 100
+        (best, deep.whole, len(EACH)) == (divided(4, 12), 0, 5)
+        and all(of.whole for of in others)
+        and LONG in by_shares[H200]
+        and max(own[LONG].ms, points(ALONE)[LONG].ms) < min(points(of)[LONG].opponent_ms for of in EACH)
+        and min(min(share[of, True]) for of in by_shares) > 100 > geometric_mean(share[RANDOM, False])
+        and min(percents(sets(), 1)) > 100
+        and all(max(of) == of[3] for of in (percents(summary(), 1), percents(summary(), 2)))
+        and len(alone) == 3
+        and all(at.ms > at.cublas_ms for at in alone)
     )
-    assert two.way == found[TURNED].best and two.way.setting[:2] == (128, 160) and two.ms_p90 < one.ms_p10
-    assert (
-        algorithms == [{True}, {False}]
-        and own[(4096,) * 3].searched.algorithm.startswith("algorithm 66,")
-        and (least[1], worst[1], chosen(worst).parameters["BN"], kind(least)) == (10, 400, 192, KINDS[3])
-        and all(
-            (geometric_mean(of[at].percent_of_searched for at in sizes if kind(at) == name) < 100)
-            == (name == KINDS[0] and of is new)
-            for name, (of, sizes) in product(KINDS, ((new, new), (own, SHAPES)))
-        )
-    )
-    alone = {size: at[3] for (of, size), at in placed().items() if of.kernel.name == KERNEL.name}
-    assert list(alone) == [(256,) * 3, (1024,) * 3, LONG] and all(at.ms > at.cublas_ms for at in alone.values())
     return {
         **{
             name: f"{1e3 * ms:.1f} µs"
@@ -431,17 +453,12 @@ def figures() -> dict[str, str]:
                 "deep apart": ways[deep] / 1e3,
                 "sixteen": ways[divided(2, 16)] / 1e3,
                 "whole": points(WHOLE)[LONG].ms,
-                "turns": two.ms,
-                "turns one": one.ms,
-                "turns called": own[TURNED].ms,
-                "turns better": own[TURNED].opponent_ms,
-                **{f"own {n}": own[(n,) * 3].ms for n in (4095, 4096)},
-                **{f"better {n}": own[(n,) * 3].opponent_ms for n in (4095, 4096)},
             }.items()
         },
-        "deep better": " to ".join(f"{1e3 * end(of.opponent_ms for of in at_long):.1f}" for end in (min, max)) + " µs",
-        "split": " or ".join(sorted({of.searched.algorithm.rpartition("split K ")[2] for of in at_long}, key=int)),
-        "carried": f"{-max(lost_by(WHOLE)[(n,) * 3] for n in (256, 512)):.0%}",
+        "deep better": f"{opponent(LONG)} µs",
+        "split": " or ".join(
+            sorted({points(of)[LONG].searched.algorithm.rpartition("split K ")[2] for of in EACH}, key=int)
+        ),
         **{f"few {of.stem}": f"{geometric_mean(share[of, True]):.0f}%" for of in by_shares},
         **{f"few of {of.stem}": str(len(share[of, True])) for of in by_shares},
         **{
@@ -450,26 +467,67 @@ def figures() -> dict[str, str]:
         },
         "new": f"{len(new):,}",
         "new shares": str(len(by_shares[RANDOM])),
+        "by shares": str(sum(of.best.whole > 0 and of.K > any_shape.BK for of in found.values())),
+        "searched": str(len(found)),
+        "ways": str(max(len(of.tried) for of in found.values())),
+        "gained": f"{ways[deep] / ways[best]:.2f}",
+        **{f"lasting {n}": f"{sustained.cublas_ms(KERNEL, n) / sustained.of(KERNEL, n).ms:.0%}" for n in (2048, 4096)},
+        "cublas": load("any_shape").provenance["cublas"],
+        "card": ceilings.card().name,
+        "sms": str(ceilings.card().sms),
+        "tried": str(max(of.searched.tried for at, of in new.items() if kind(at) != KINDS[3])),
+        "tried unaligned": str(max(of.searched.tried for of in new.values())),
+    }
+
+
+def every_shape() -> dict[str, str]:
+    """Return the figures in the sentences of the deeper page of that name, after checking what they say."""
+    own, new, found = points(), points(recording=RANDOM), searched()
+    [(one, two)] = [times for tiles, size, *times in turns() if size == TURNED and tiles == 2]
+    late = {at: {t.way: t.ms for t in of.finalists}[of.expected] / of.finalists[0].ms for at, of in found.items()}
+    worst, least = (
+        min(of, key=lambda at: new[at].percent_of_searched) for of in ([at for at in new if kind(at) == KINDS[0]], new)
+    )
+    halves = {at: of.percent_of_searched for at, of in points(KERNEL.variant(BITS=16)).items() if at in SHAPES}
+    [deep], thin, shallow = (
+        [way for way in finals() if not way.whole],
+        *(launched(size).kernel.parameters for size in ((1, 4097, 4097), (60, 3777, 84))),
+    )
+    assert (
+        (deep, deep.setting[:2], deep.setting[-1]) == (found[LONG].expected, (64, 64), 6)
+        and (thin["BM"], thin["BN"], thin["SLICES"]) == (1, 32, 32)
+        and [shallow[name] for name in ("BM", "BN", "BK", "WM", "WN")] == [32, 32, 64, 16, 16]
+        and (two.way, two.way.setting[:2], two.ms_p90 < one.ms_p10) == (found[TURNED].best, (128, 160), True)
+        and all(of.searched.algorithm.startswith("algorithm 66,") == (kind(at) != KINDS[3]) for at, of in new.items())
+        and (least[1], worst[1], chosen(worst).parameters["BN"], kind(least)) == (10, 400, 192, KINDS[3])
+        and all(
+            (geometric_mean(of[at].percent_of_searched for at in sizes if kind(at) == name) < 100)
+            == (name == KINDS[0] and of is new)
+            for name, (of, sizes) in product(KINDS, ((new, new), (own, SHAPES)))
+        )
+    )
+    return {
+        **{
+            name: f"{1e3 * ms:.1f} µs"
+            for name, ms in {
+                "turns": two.ms,
+                "turns one": one.ms,
+                "turns better": own[TURNED].opponent_ms,
+                **{f"own {n}": own[(n,) * 3].ms for n in (4095, 4096)},
+                **{f"better {n}": own[(n,) * 3].opponent_ms for n in (4095, 4096)},
+            }.items()
+        },
+        "paces": " and ".join(f"{any_shape.PACES[128, 128, 6, 2, rows][0]} µs" for rows in (16, 32)),
+        "new": f"{len(new):,}",
         "aligned": str(sum(kind(at) != KINDS[3] for at in new)),
-        "unaligned": str(sum(kind(at) == KINDS[3] for at in new)),
         "new least": f"{new[least].percent_of_searched:.0f}%",
         "new least at": times_of(least),
         "new least copied": f"{2 * least[0] * least[2] / 1e6:.0f} MB",
         "new worst": f"{new[worst].percent_of_searched:.0f}%",
         "new worst at": times_of(worst),
-        "by shares": str(sum(of.best.whole > 0 and of.K > any_shape.BK for of in found.values())),
-        "searched": str(len(found)),
-        "ways": str(max(len(of.tried) for of in found.values())),
-        "gained": f"{ways[deep] / ways[best]:.2f}",
         "model": f"{geometric_mean(late.values()) - 1:.1%}",
         "model most": f"{max(late.values()) - 1:.0%}",
-        "16 bits": f"{geometric_mean(halves[at].percent_of_searched for at in SHAPES if at in halves):.0f}%",
-        "16 bits of": str(len(halves.keys() & {*SHAPES})),
-        "one by one": ", ".join(f"{1e3 * at.ms:.1f}" for at in alone.values()) + " µs",
-        "cublas": load("any_shape").provenance["cublas"],
-        "card": ceilings.card().name,
-        "sms": str(ceilings.card().sms),
-        "tried": str(max(tried[0])),
-        "tried unaligned": str(max(tried[1])),
-        "shapes": str(len(SHAPES)),
+        "searched": str(len(found)),
+        "16 bits": f"{geometric_mean(halves.values()):.0f}%",
+        "16 bits of": str(len(halves)),
     }
