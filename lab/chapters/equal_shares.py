@@ -314,6 +314,21 @@ def short_launches() -> dict[str, str]:
     }
 
 
+def alone_for_long() -> list[list[float]]:
+    """Return the milliseconds of 22, cuBLAS and cuBLASLt in lasting runs, by `sustained.LARGE`."""
+    who = KERNEL, *sustained.RIVALS
+    return [[sustained.of(of, n, recording="lasting").ms for of in who] for n in sustained.LARGE]
+
+
+def lasting() -> Table:
+    """Return the times of lasting runs of 22 and of its rivals, and 22's speed in percent of the better one's."""
+    return Table(
+        ("M = N = K", "22, ms", "cuBLAS, ms", "cuBLASLt, ms", "22 of the better one"),
+        [(n, *of, f"{min(of[1:]) / of[0]:.1%}") for n, of in zip(sustained.LARGE, alone_for_long(), strict=True)],
+        f"Each alone for {sustained.SECONDS:.0f} s, {ceilings.card().name}, one run",
+    )
+
+
 def sets() -> Table:
     """Return 22's mean speed and its least, of squares, of shapes, and of random products."""
     return Table(
@@ -471,7 +486,9 @@ def figures() -> dict[str, str]:
         "searched": str(len(found)),
         "ways": str(max(len(of.tried) for of in found.values())),
         "gained": f"{ways[deep] / ways[best]:.2f}",
-        **{f"lasting {n}": f"{sustained.cublas_ms(KERNEL, n) / sustained.of(KERNEL, n).ms:.0%}" for n in (2048, 4096)},
+        "lasting": "{:.0%} to {:.0%}".format(
+            *(end(min(theirs) / own for own, *theirs in alone_for_long()) for end in (min, max))
+        ),
         "cublas": load("any_shape").provenance["cublas"],
         "card": ceilings.card().name,
         "sms": str(ceilings.card().sms),
@@ -488,6 +505,8 @@ def every_shape() -> dict[str, str]:
     worst, least = (
         min(of, key=lambda at: new[at].percent_of_searched) for of in ([at for at in new if kind(at) == KINDS[0]], new)
     )
+    unaligned = [at for at in new if kind(at) == KINDS[3]]
+    padded = [at for at in unaligned if new[at].searched.algorithm.endswith("padded")]
     halves = {at: of.percent_of_searched for at, of in points(KERNEL.variant(BITS=16)).items() if at in SHAPES}
     [deep], thin, shallow = (
         [way for way in finals() if not way.whole],
@@ -498,7 +517,8 @@ def every_shape() -> dict[str, str]:
         and (thin["BM"], thin["BN"], thin["SLICES"]) == (1, 32, 32)
         and [shallow[name] for name in ("BM", "BN", "BK", "WM", "WN")] == [32, 32, 64, 16, 16]
         and (two.way, two.way.setting[:2], two.ms_p90 < one.ms_p10) == (found[TURNED].best, (128, 160), True)
-        and all(of.searched.algorithm.startswith("algorithm 66,") == (kind(at) != KINDS[3]) for at, of in new.items())
+        and all(new[at].searched.algorithm.startswith("algorithm 66,") for at in {*new} - {*unaligned} | {*padded})
+        and own[4095, 4095, 4095].searched.algorithm.endswith("padded")
         and (least[1], worst[1], chosen(worst).parameters["BN"], kind(least)) == (10, 400, 192, KINDS[3])
         and all(
             (geometric_mean(of[at].percent_of_searched for at in sizes if kind(at) == name) < 100)
@@ -519,6 +539,11 @@ def every_shape() -> dict[str, str]:
         },
         "paces": " and ".join(f"{any_shape.PACES[128, 128, 6, 2, rows][0]} µs" for rows in (16, 32)),
         "new": f"{len(new):,}",
+        "unaligned": str(len(unaligned)),
+        "padded": str(len(padded)),
+        "padded speed": cell(padded, RANDOM).partition(" ")[0],
+        "padded slower": str(sum(new[at].percent_of_searched < 100 for at in padded)),
+        "as it is": f"{1e3 * own[4095, 4095, 4095].cublas_ms:.1f} µs",
         "aligned": str(sum(kind(at) != KINDS[3] for at in new)),
         "new least": f"{new[least].percent_of_searched:.0f}%",
         "new least at": times_of(least),

@@ -11,6 +11,7 @@ import pytest
 
 from lab.experiments import sustained
 from lab.measure import driver
+from lab.measure.cublaslt import Quickest
 from lab.records import files
 from lab.records.files import Recording
 from sgemm_tutorial import cublas, find, timing
@@ -142,23 +143,27 @@ def test_inputs():
     assert len(np.unique(np.abs(np.frexp(made["few bits"])[0]))) == 4
 
 
-def test_the_whole_plan_makes_a_whole_recording(monkeypatch, card, tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("make", "sides"), [(sustained.plan, (4096, 8192)), (sustained.lasting_plan, sustained.LARGE)], ids=("all", "large")
+)
+def test_a_whole_plan_makes_a_whole_recording(monkeypatch, card, tmp_path, capsys, make, sides):
     """The plan is recorded, written and read again; a second time there is nothing to do."""
-    plan = sustained.plan()
+    plan = make()
     lasting = sustained.SECONDS * sum(item[3] == "lasting" for item in plan.items)
     assert len(plan.keys()) == len(plan.items) and lasting < plan.takes * len(plan.items) < 2 * lasting, "an estimate"
-    assert plan.settings["lasting_s"] == sustained.SECONDS != plan.settings["seconds"], "that of turns"
+    assert plan.settings["lasting_s"] == sustained.SECONDS != plan.settings.get("seconds"), "that of turns"
     speed = {of: 0.2 + i / 100 for i, of in enumerate(dict.fromkeys(files.identity(item[0]) for item in plan.items))}
     monkeypatch.setattr(Kernel, "launcher", lambda kernel, problem: card.kernel("k", speed[files.identity(kernel)]))
-    monkeypatch.setattr(Gemm, "launcher", Kernel.launcher)
+    for routine in (Gemm, Quickest):
+        monkeypatch.setattr(routine, "launcher", Kernel.launcher)
     monkeypatch.setattr(cublas, "launch", lambda problem: card.kernel("cuBLAS", 0.3))
     drawn, matrices = [], sustained.matrices
     monkeypatch.setattr(sustained, "matrices", lambda *size, on_gpu: drawn.append(size) or matrices(8, 8, 8, 0, False))
     monkeypatch.setattr(driver, "draft_of", lambda plan, folder: tmp_path / "draft.json")
     plan = type(plan)(**vars(plan) | {"made_on": lambda: dict(made())})
     assert driver.record(plan, tmp_path) == []
-    assert drawn == [(side,) * 3 for side in (4096, 8192, 2048, 3072)], "the inputs of a size are drawn once"
-    recording = files.load(tmp_path / "sustained.json", Recording[sustained.Sustained])
+    assert drawn == [(side,) * 3 for side in sides], "the inputs of a size are drawn once"
+    recording = files.load(tmp_path / f"{plan.name}.json", Recording[sustained.Sustained])
     assert recording.complete and [point.key for point in recording.points] == list(plan.keys())
     assert recording.settings == plan.settings and recording.provenance["power_limit_watts"] == 700
     for point in recording.points:
@@ -199,3 +204,5 @@ def test_a_share_takes_cublas_by_the_same_protocol():
         sustained.cublas_ms(split, 8192) == sustained.of(cublas.sgemm, 8192).ms != statistics.median(beside.cublas.ms)
     )
     assert sustained.lasted(find("23")) is None
+    any_shape, theirs = (sustained.of(of, recording="lasting").ms for of in (find("22"), cublas.gemm_ex))
+    assert sustained.lasted(find("22")) == (any_shape, theirs / any_shape), "of the same card"
