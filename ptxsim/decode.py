@@ -59,10 +59,8 @@ ACCESS = re.compile(
 
 STRONG = re.compile(r"(?:ld|st)\.(?:volatile|(relaxed|acquire|release)\.(\w+))")
 
-SIGNAL = re.compile(
-    r"mbarrier\.|membar\.|fence\.|(?:ld|st|atom|red)\S*\.(?:volatile|relaxed|acquire|release|acq_rel)\b"
-)
-"""Instructions that may order accesses, beside barriers."""
+SIGNAL = re.compile(r"membar\.|fence\.|(?:ld|st|atom|red)\S*\.(?:volatile|relaxed|acquire|release|acq_rel)\b")
+"""Instructions that may order accesses, beside barriers and mbarriers."""
 
 MODULES = {
     "wmma.": tensor,
@@ -136,7 +134,9 @@ def decode(program: Program) -> Code:
         "block" if (meeting(of.opcode), of.operands) == ("sync", EVERYONE) else meeting(of.opcode) for of in last
     ]
     flags = any(
-        re.match(r"(atom|red)\..*shared|(ld|st)\.(relaxed|acquire|release).*shared", opcode) for opcode in opcodes
+        re.match(r"(atom|red)\..*shared|(ld|st)\.(relaxed|acquire|release).*shared", opcode)
+        or (opcode.startswith("mbarrier.") and not proxies)
+        for opcode in opcodes
     ) or any(how in ("sync", "arrive") for how in barriers)
     return Code(
         steps,
