@@ -63,6 +63,7 @@ SIGNAL = re.compile(r"membar\.|fence\.|(?:ld|st|atom|red)\S*\.(?:volatile|relaxe
 """Instructions that may order accesses, beside barriers and mbarriers."""
 
 MODULES = {
+    "wmma.mma.": mma,
     "wmma.": tensor,
     "mma.": mma,
     "ldmatrix.": mma,
@@ -722,7 +723,7 @@ def _class(opcode: str) -> str:
         space, kind, *_ = _access(opcode)
         return f"{'cluster' if space == CLUSTER else space} {kind}"
     if transfer := tensor.TRANSFER.fullmatch(opcode):
-        return f"{transfer[4] or 'generic'} {transfer[1]}"
+        return f"{transfer['space'] or 'generic'} {transfer['action']}"
     return next((kind for begins, kind in CLASSES.items() if opcode.startswith(begins)), "branch")
 
 
@@ -731,7 +732,7 @@ def _flops(opcode: str) -> int:
     if opcode in OPERATIONS:
         return OPERATIONS[opcode].flops
     module = _module(opcode)
-    return module.flops(opcode) if module in (tensor, mma, wgmma) else 0
+    return module.flops(opcode) if module in (mma, wgmma) else 0
 
 
 ALONE, LOADS, MULTIPLY_ADDS, PRODUCTS, IN_ORDER = range(5)

@@ -305,6 +305,14 @@ class Machine:
         Whether to keep the history of all accesses.
     order : str
         The order of execution, the usual one if empty.
+
+    Attributes
+    ----------
+    execution : Execution
+    trace : list of Access
+        The traced blocks' accesses, in the order in which they were made.
+    events : list of Event
+        The traced blocks' other events, in order.
     """
 
     def __init__(
@@ -379,16 +387,7 @@ class Machine:
             careful,
             partial(_turns, order) if order else None,
         )
-
-    @property
-    def trace(self) -> list[Access]:
-        """The traced blocks' accesses, in the order in which they were made."""
-        return self.execution.trace
-
-    @property
-    def events(self) -> list[Event]:
-        """The traced blocks' other events, in order."""
-        return self.execution.events
+        self.trace, self.events = self.execution.trace, self.execution.events
 
     @property
     def notes(self) -> list[str]:
