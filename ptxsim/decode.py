@@ -378,7 +378,7 @@ class Decoder:
         """
         if chain[0][0].opcode in FMAS:
             return self._multiply_adds(chain)
-        products = chain[0][0].opcode.startswith("mma.")
+        products = chain[0][0].opcode in mma.KINDS
         return mma.products(chain[0], self._reader) if products else self._shared_loads(chain[0])
 
     def _multiply_adds(self, chain: list[list[Instruction]]) -> Step:
@@ -751,7 +751,7 @@ def _turn(opcode: str, guarded: bool, in_order: bool) -> int:
         return ALONE
     if opcode.startswith("ld.shared.") and opcode.endswith(("32", "64")) and not guarded:
         return LOADS
-    return PRODUCTS if opcode.startswith("mma.") and not guarded else IN_ORDER
+    return PRODUCTS if opcode in mma.KINDS and not guarded else IN_ORDER
 
 
 def _runs(block: list[Instruction], in_order: bool) -> list[list[Instruction]]:
