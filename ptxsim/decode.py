@@ -336,7 +336,7 @@ class Decoder:
 
         def execute(batch: Batch, lanes: Lanes) -> None:
             numbers = [read(batch, lanes) for read in reads]
-            flag = np.zeros(1, np.uint32)
+            flag = np.full(1, instruction.opcode.startswith("sub."), np.uint32)
             if instruction.opcode.partition(".")[0][-1] == "c":
                 flag = batch.registers.read(CARRY, flag.dtype, lanes, instruction)
             result, carry = function(*numbers, flag)

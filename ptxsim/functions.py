@@ -206,7 +206,12 @@ def checked(function: Function) -> Function:
 
 
 def _pairwise(function: Function, dtype: np.dtype) -> Function:
-    return lambda a, b: function(a.view(dtype), b.view(dtype)).view(a.dtype)
+    """Return a function of two numbers as one of two words, each of which has two of them."""
+
+    def pairwise(*words: np.ndarray) -> np.ndarray:
+        return function(*(np.ascontiguousarray(of).view(dtype) for of in np.broadcast_arrays(*words))).view(np.uint32)
+
+    return pairwise
 
 
 def _clamped(full: Function, wrap: Function) -> Function:
@@ -419,7 +424,8 @@ FUNCTIONS = {opcode: of for opcode, of in FUNCTIONS.items() if opcode not in OPE
 """The opcodes of this module; none of them is in `OPERATIONS`."""
 
 CARRY = "%carry"
-"""The register that stands for the carry flag."""
+"""The register that stands for the carry flag. As a - b is a + ~b + 1, it is 1 if a difference borrows nothing:
+compilers rely on that where they add behind a difference, as in a division of 128 bits."""
 
 
 def _plus(a: np.ndarray, b: np.ndarray, flag: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -429,15 +435,10 @@ def _plus(a: np.ndarray, b: np.ndarray, flag: np.ndarray) -> tuple[np.ndarray, n
     return total, (once < a) | (total < once)
 
 
-def _minus(a: np.ndarray, b: np.ndarray, flag: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    once, borrow = a - b, flag.astype(a.dtype)
-    return once - borrow, (a < b) | (once < borrow)
-
-
 CARRYING: dict[str, tuple[Function, int]] = {
     **{
         f"{form}.{t}": (lambda a, b, flag, f=f, u=f"u{t[1:]}": f(a.view(DTYPES[u]), b.view(DTYPES[u]), flag), 2)
-        for (name, f), t in product((("add", _plus), ("sub", _minus)), INTEGERS[4:])
+        for (name, f), t in product((("add", _plus), ("sub", lambda a, b, flag: _plus(a, ~b, flag))), INTEGERS[4:])
         for form in (f"{name}.cc", f"{name}c", f"{name}c.cc")
     },
     **{

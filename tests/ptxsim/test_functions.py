@@ -13,7 +13,7 @@ from ptxsim.instructions import OPERATIONS
 from ptxsim.ptx import DTYPES
 
 from ..together import for_each
-from .cuda import per_thread
+from .cuda import launch, per_thread
 
 ALL = FUNCTIONS | OPERATIONS
 DIRECTED = ("rz", "rm", "rp")
@@ -383,13 +383,77 @@ def test_sums_of_many_words_carry():
             return [sum(int(w) << bits * i for i, w in enumerate(column)) for column in words.T]
 
         for name, sign in (("add", 1), ("sub", -1)):
-            flag, words = np.zeros(100, np.uint32), []
+            flag, words = np.full(100, name == "sub", np.uint32), []
             for i in range(4):
                 function, _ = CARRYING[f"{name}{'c' * (i > 0)}.cc.{t}"]
                 word, flag = function(a[i], b[i], flag.astype(np.uint32))
                 words.append(word)
             expected = [(x + sign * y) % (1 << 4 * bits) for x, y in zip(number(a), number(b), strict=True)]
             assert number(np.array(words)) == expected
+
+
+def test_sums_and_differences_share_a_flag():
+    """A borrow is no carry: a sum behind a difference adds 1 where nothing is borrowed, as in the machine code."""
+    a, b = np.array([3, 5, 7, 0], np.uint32), np.array([5, 5, 3, 1], np.uint32)
+    got = per_thread(
+        """unsigned before, sum, difference;
+    asm("sub.cc.u32 %0, %2, %3; addc.u32 %1, 10, 0;" : "=r"(before), "=r"(sum) : "r"(a[t]), "r"(b[t]));
+    asm("add.cc.u32 %0, %2, %3; subc.u32 %1, 10, 0;" : "=r"(before), "=r"(difference) : "r"(~a[t]), "r"(b[t]));
+    o[t] = 100 * sum + difference;""",
+        a, b, out=np.uint32
+    )  # fmt: skip
+    assert got.tolist() == [100 * (10 + (x >= y)) + 10 - (y <= x) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_integers_of_128_bits(signed):
+    """The compiler divides them with many carries; numbers of every length, and some near powers of two."""
+    random = np.random.default_rng(signed)
+    lengths = random.integers(1, 129, (300, 2))
+    rows = [[int.from_bytes(random.bytes(16), "little") >> 128 - int(length) for length in row] for row in lengths]
+    rows += [[(1 << 128) - 1 - i, 1 << i] for i in range(128)] + [[(1 << 128) - i, (1 << 64) - i] for i in range(1, 9)]
+
+    def value(number):
+        number %= 1 << 128
+        return number - (number >> 127 << 128) if signed else number
+
+    rows = [(value(x), value(y) or 1) for x, y in rows]
+    words = [
+        np.array([[row[of] >> shift & (1 << 64) - 1 for shift in (0, 64)] for row in rows], np.uint64) for of in (0, 1)
+    ]
+    got = np.zeros((len(rows), 6, 2), np.uint64)
+    source = f"""typedef {"" if signed else "unsigned"} __int128 T;
+typedef unsigned long long Word;
+__device__ T whole(const Word* of) {{ return T((unsigned __int128)of[1] << 64 | of[0]); }}
+__global__ void k(const Word* a, const Word* b, Word* o, int n) {{
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    if (t >= n) return;
+    T x = whole(a + 2 * t), y = whole(b + 2 * t);
+    T all[] = {{x + y, x - y, x * y, x / y, x % y, x >> (int)(y & 127)}};
+    for (int i = 0; i < 6; ++i) {{ o[12 * t + 2 * i] = all[i]; o[12 * t + 2 * i + 1] = all[i] >> 64; }}
+}}"""
+    launch(source, 4, 128, a=words[0], b=words[1], o=got, n=np.int32(len(rows)))
+    for (x, y), found in zip(rows, got.tolist(), strict=True):
+        quotient = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+        wanted = x + y, x - y, x * y, quotient, x - y * quotient, x >> (y & 127)
+        assert [value(low + (high << 64)) for low, high in found] == [value(number) for number in wanted], (x, y)
+
+
+@pytest.mark.parametrize("kind", sorted({kind for of in ALL.values() for kind in of.operands}))
+def test_an_operand_may_have_one_element_for_all_lanes(kind):
+    """A constant has one; the result is that of as many as the others have."""
+    random = np.random.default_rng(0)
+    for opcode, of in ALL.items():
+        if of.operands[0] != kind:
+            continue
+        many = [np.frombuffer(random.bytes(8 * DTYPES[t].itemsize), f"u{DTYPES[t].itemsize}") | 1 for t in of.operands]
+        many = [a % 2 == 0 if t == "pred" else a.view(DTYPES[t]) for a, t in zip(many, of.operands, strict=True)]
+        for constant in range(len(many) if len(many) > 1 else 0):
+            one = [a[:1] if place == constant else a for place, a in enumerate(many)]
+            all_ = [np.repeat(a[:1], 8) if place == constant else a for place, a in enumerate(many)]
+            with np.errstate(all="ignore"):
+                got, wanted = of.function(*one), of.function(*all_)
+            assert got.dtype == wanted.dtype and got.tobytes() == wanted.tobytes(), opcode
 
 
 def test_compares_that_combine():
