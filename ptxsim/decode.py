@@ -14,7 +14,6 @@ from .batch import Batch
 from .execution import Code, Step
 from .flow import loop_exits, spins
 from .functions import CARRY, CARRYING, FUNCTIONS
-from .instructions import OPERATIONS as BASIC
 from .lanes import Lanes
 from .memory import Violation, of_part, refuse
 from .ptx import (
@@ -41,9 +40,6 @@ from .spaces import CLUSTER
 
 TOGETHER = 1 << 15
 """The most elements of several FMAs to compute as one array: more would not fit the caches."""
-
-OPERATIONS = FUNCTIONS | BASIC
-"""Every arithmetic opcode that the simulator knows, beside those that carry."""
 
 DIVISION = re.compile(r"(?:div|rem)\.[us]\d+")
 """Operations on integers that must not divide by 0."""
@@ -223,7 +219,7 @@ class Decoder:
         """Return whether it is one instruction of arithmetic, for all lanes, with no vector."""
         only = chain[0][0]
         vector = any(isinstance(of, tuple) for of in only.operands)
-        return len(chain[0]) == 1 and not only.guard and only.opcode in OPERATIONS and not vector
+        return len(chain[0]) == 1 and not only.guard and only.opcode in FUNCTIONS and not vector
 
     def _arithmetic(self, run: list[Instruction], follows: bool) -> Step:
         """Decode consecutive instructions of arithmetic as one step, which spares what a step each would cost.
@@ -232,7 +228,7 @@ class Decoder:
         """
         plan = []
         for instruction in run:
-            operation = OPERATIONS[instruction.opcode]
+            operation = FUNCTIONS[instruction.opcode]
             target, *sources = instruction.operands
             reject(instruction, len(sources) != len(operation.operands) or not isinstance(target, Register))
             reads = [
@@ -283,7 +279,7 @@ class Decoder:
             return _exit if opcode in ("ret", "exit") else None
         if opcode in ("mov.b32", "mov.b64") and any(isinstance(operand, tuple) for operand in instruction.operands):
             return self._pack(instruction)
-        if opcode in OPERATIONS:
+        if opcode in FUNCTIONS:
             return self._arithmetic([instruction], follows=False)
         if opcode in CARRYING:
             return self._carry(instruction)
@@ -387,7 +383,7 @@ class Decoder:
         for instruction in (of for run in chain for of in run):
             widened = self._widener(instruction.operands[0], DTYPES[kind], instruction)
             reject(instruction, widened is not _as_it_is)
-        function, names = OPERATIONS[first.opcode].function, [of.operands[0].name for of in chain[-1]]
+        function, names = FUNCTIONS[first.opcode].function, [of.operands[0].name for of in chain[-1]]
         operands = [
             [of.operands[3] for of in chain[0]],
             *(dict.fromkeys(of.operands[place] for of in run) for run in chain for place in (1, 2)),
@@ -715,8 +711,8 @@ def _module(opcode: str) -> ModuleType | None:
 
 @cache
 def _class(opcode: str) -> str:
-    if opcode in OPERATIONS or opcode in CARRYING:
-        return OPERATIONS[opcode].kind if opcode in OPERATIONS else "integer"
+    if opcode in FUNCTIONS or opcode in CARRYING:
+        return FUNCTIONS[opcode].kind if opcode in FUNCTIONS else "integer"
     if opcode.startswith("ld.param") or meeting(opcode):
         return "parameter" if opcode.startswith("ld") else "warp barrier" if meeting(opcode) == "warp" else "barrier"
     if opcode.startswith(("ld.", "st.")):
@@ -729,8 +725,8 @@ def _class(opcode: str) -> str:
 
 @cache
 def _flops(opcode: str) -> int:
-    if opcode in OPERATIONS:
-        return OPERATIONS[opcode].flops
+    if opcode in FUNCTIONS:
+        return FUNCTIONS[opcode].flops
     module = _module(opcode)
     return module.flops(opcode) if module in (mma, wgmma) else 0
 
@@ -747,7 +743,7 @@ def _turn(opcode: str, guarded: bool, in_order: bool) -> int:
         return MULTIPLY_ADDS
     if in_order:
         return IN_ORDER
-    if opcode.startswith("ld.param.") or (opcode in OPERATIONS and not DIVISION.fullmatch(opcode)):
+    if opcode.startswith("ld.param.") or (opcode in FUNCTIONS and not DIVISION.fullmatch(opcode)):
         return ALONE
     if opcode.startswith("ld.shared.") and opcode.endswith(("32", "64")) and not guarded:
         return LOADS

@@ -1,4 +1,4 @@
-"""Builds further arithmetic instructions from a few patterns: `FUNCTIONS` holds those that `OPERATIONS` lacks.
+"""Builds further arithmetic instructions from a few patterns: `FUNCTIONS` holds them, and those of `instructions`.
 
 These are functions of floats in all rounding modes, half precision, conversions, and bits. Arithmetic on float32 and
 float64 follows IEEE 754, rounds to nearest even unless an opcode says otherwise, and has subnormals, which is NVRTC's
@@ -206,7 +206,7 @@ def checked(function: Function) -> Function:
 
 
 def _pairwise(function: Function, dtype: np.dtype) -> Function:
-    """Return a function of two numbers as one of two words, each of which has two of them."""
+    """Return a function of two numbers as one of two words, each of which has several of them."""
 
     def pairwise(*words: np.ndarray) -> np.ndarray:
         return function(*(np.ascontiguousarray(of).view(dtype) for of in np.broadcast_arrays(*words))).view(np.uint32)
@@ -245,6 +245,9 @@ TESTS = {"finite": np.isfinite, "infinite": np.isinf, "notanumber": np.isnan, "n
 NANS = {"num": lambda a, b: ~(np.isnan(a) | np.isnan(b)), "nan": lambda a, b: np.isnan(a) | np.isnan(b)}
 TESTS_OF_TWO = NANS | {name + u: ordered(f, bool(u)) for (name, f), u in product(COMPARE.items(), ("", "u"))}
 ENDS = {"": lambda a: a, ".sat": saturated, ".relu": lambda a: np.where(a <= 0, 0.0, a)}
+DISTANCES = {size: _pairwise(lambda a, b: np.maximum(a, b) - np.minimum(a, b), np.dtype(f"u{size}")) for size in (1, 2)}
+"""Functions that return how far apart the bytes of two words are, or the halves."""
+ONES = np.array([0x01010101], np.uint32)
 EXTREMES = {"min": least, "max": most, "min.NaN": of_nan(least), "max.NaN": of_nan(most)}
 FTZ, SAT = ("", ".ftz"), ("", ".sat")
 
@@ -399,6 +402,25 @@ FUNCTIONS = {
         f"{name}.{t}x2": operation(_pairwise(ARITHMETIC[name], DTYPES[t]), "b32 b32", "b32")
         for name, t in product(("add", "min", "max"), ("u16", "s16"))
     },
+    **{
+        f"{name}.{t}.relu": operation(function, f"{whole} {whole}", whole)
+        for name in ("min", "max")
+        for not_negative in (lambda a, b, f=ARITHMETIC[name]: np.maximum(f(a, b), a.dtype.type(0)),)
+        for t, whole, function in (
+            ("s32", "s32", not_negative),
+            ("s16x2", "b32", _pairwise(not_negative, DTYPES["s16"])),
+        )
+    },
+    "vabsdiff4.u32.u32.u32": operation(
+        lambda a, b, c: np.broadcast_arrays(DISTANCES[1](a, b), c)[0], "b32 b32 b32", "b32"
+    ),
+    **{
+        f"vabsdiff{4 // size}.u32.u32.u32.add": operation(
+            lambda a, b, c, apart=apart, total=total: total(apart(a, b), ONES, c), "b32 b32 u32", "u32"
+        )
+        for size, apart in DISTANCES.items()
+        for total in (_dot(("u32", "u32"), (size, 1), 0),)
+    },
     "prmt.b32": operation(_permute, "b32 b32 b32", "b32"),
     "lop3.b32": operation(_logic, "b32 b32 b32 b32", "b32"),
     **{
@@ -420,8 +442,8 @@ FUNCTIONS = {
     "cvta.local.u64": operation(lambda a: a + np.uint64(LOCAL_WINDOW), "u64", "u64", "convert"),
     "cvta.to.local.u64": operation(lambda a: a - np.uint64(LOCAL_WINDOW), "u64", "u64", "convert"),
 }
-FUNCTIONS = {opcode: of for opcode, of in FUNCTIONS.items() if opcode not in OPERATIONS}
-"""The opcodes of this module; none of them is in `OPERATIONS`."""
+FUNCTIONS |= OPERATIONS
+"""Every arithmetic opcode that the simulator knows, beside those that carry; those of `instructions` go first."""
 
 CARRY = "%carry"
 """The register that stands for the carry flag. As a - b is a + ~b + 1, it is 1 if a difference borrows nothing:

@@ -206,7 +206,8 @@ REFUSED = {
     r".*%(smid|nsmid|warpid|nwarpid|gridid)\b.*": "blocks and warps have no places on a chip here",
     r"(tex|tld4|suld|sust|sured|txq|suq)\..*": "it has no textures and surfaces",
     r".*%envreg.*": "there are no launches for which a grid's blocks wait for each other",
-    r"call.*\b(malloc|free)\b.*": "it has no heap",
+    r".*%reserved_smem.*": "tiles of cooperative groups have at most 32 threads here",
+    r"call.*\bmalloc\b.*": "it has no heap",
     r"v(add|sub|absdiff|min|max|avrg|shl|shr|mad|set)[24]?\..*": (
         "it has few video instructions: take the bytes apart with shifts"
     ),

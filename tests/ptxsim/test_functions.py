@@ -9,19 +9,17 @@ import pytest
 
 import ptxsim
 from ptxsim.functions import CARRYING, FUNCTIONS
-from ptxsim.instructions import OPERATIONS
 from ptxsim.ptx import DTYPES
 
 from ..together import for_each
 from .cuda import launch, per_thread
 
-ALL = FUNCTIONS | OPERATIONS
 DIRECTED = ("rz", "rm", "rp")
 MANTISSA = {"f16": 10, "f32": 23, "f64": 52}
 
 
 def run(opcode, *operands):
-    of = ALL[opcode]
+    of = FUNCTIONS[opcode]
     with np.errstate(all="ignore"):
         result = of.function(*(np.asarray(a, DTYPES[t]) for a, t in zip(operands, of.operands, strict=True)))
     assert result.dtype == DTYPES[of.result], opcode
@@ -72,7 +70,7 @@ EXACT = {
 @for_each(name=EXACT, mode=DIRECTED, t=["f32", "f64"])
 def test_directed_rounding_is_that_of_the_exact_result(name, mode, t):
     opcode, inexact = f"{name}.{mode}.{t}", 0
-    columns = [np.random.default_rng(i).permutation(samples(t, seed=i)) for i in range(len(ALL[opcode].operands))]
+    columns = [np.random.default_rng(i).permutation(samples(t, seed=i)) for i in range(len(FUNCTIONS[opcode].operands))]
     if name == "fma":
         with np.errstate(all="ignore"):
             columns[2][::3] = -(columns[0] * columns[1])[::3]  # what cancels
@@ -357,7 +355,7 @@ for _one, _other in product(("u32", "s32"), repeat=2):
 
 @pytest.mark.parametrize("opcode", BITS)
 def test_bits_are_those_of_python(opcode):
-    random, of = np.random.default_rng(0), ALL[opcode]
+    random, of = np.random.default_rng(0), FUNCTIONS[opcode]
     columns = []
     for t in of.operands:
         info = np.iinfo(DTYPES[t])
@@ -369,6 +367,41 @@ def test_bits_are_those_of_python(opcode):
     for i, got in enumerate(run(opcode, *columns).tolist()):
         row = [int(column[i]) for column in columns]
         assert (got - BITS[opcode](*row)) % (1 << width) == 0, row
+
+
+SIMD = {
+    "__vabsdiffu4(a[t], b[t])": (8, False, lambda x, y: abs(x - y)),
+    "__vmaxs2(a[t], b[t])": (16, True, max),
+    "__vimin_s16x2_relu(a[t], b[t])": (16, True, lambda x, y: max(min(x, y), 0)),
+    "__vimax_s32_relu(a[t], b[t])": (32, True, lambda x, y: max(x, y, 0)),
+}
+
+
+def lanes_of(words, width, signed):
+    return words.view(f"{'i' if signed else 'u'}{width // 8}").reshape(len(words), -1).tolist()
+
+
+@pytest.mark.parametrize("text", SIMD)
+def test_several_numbers_in_a_word(text):
+    width, signed, function = SIMD[text]
+    a, b = np.random.default_rng(0).integers(0, 1 << 32, (2, 64), np.uint32)
+    got = lanes_of(per_thread(f"o[t] = {text};", a, b, out=np.uint32), width, signed)
+    rows = zip(lanes_of(a, width, signed), lanes_of(b, width, signed), strict=True)
+    assert got == [[function(x, y) for x, y in zip(one, other, strict=True)] for one, other in rows]
+    three = [[function(x, 3) for x in row] for row in lanes_of(a, width, signed)]
+    constant = "".join(f"{3:0{width // 4}x}" for _ in range(32 // width))
+    assert (
+        lanes_of(per_thread(f"o[t] = {text.replace('b[t]', f'0x{constant}')};", a, out=np.uint32), width, signed)
+        == three
+    )
+
+
+@pytest.mark.parametrize(("name", "width"), [("__vsadu4", 8), ("__vsadu2", 16)])
+def test_sums_of_distances(name, width):
+    a, b = np.random.default_rng(0).integers(0, 1 << 32, (2, 64), np.uint32)
+    rows = zip(lanes_of(a, width, False), lanes_of(b, width, False), strict=True)
+    want = [sum(abs(x - y) for x, y in zip(one, other, strict=True)) for one, other in rows]
+    assert per_thread(f"o[t] = {name}(a[t], b[t]);", a, b, out=np.uint32).tolist() == want
 
 
 def test_sums_of_many_words_carry():
@@ -439,11 +472,11 @@ __global__ void k(const Word* a, const Word* b, Word* o, int n) {{
         assert [value(low + (high << 64)) for low, high in found] == [value(number) for number in wanted], (x, y)
 
 
-@pytest.mark.parametrize("kind", sorted({kind for of in ALL.values() for kind in of.operands}))
+@pytest.mark.parametrize("kind", sorted({kind for of in FUNCTIONS.values() for kind in of.operands}))
 def test_an_operand_may_have_one_element_for_all_lanes(kind):
     """A constant has one; the result is that of as many as the others have."""
     random = np.random.default_rng(0)
-    for opcode, of in ALL.items():
+    for opcode, of in FUNCTIONS.items():
         if of.operands[0] != kind:
             continue
         many = [np.frombuffer(random.bytes(8 * DTYPES[t].itemsize), f"u{DTYPES[t].itemsize}") | 1 for t in of.operands]
