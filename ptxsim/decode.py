@@ -269,14 +269,12 @@ class Decoder:
     def _step(self, instruction: Instruction) -> Step | None:
         """Return an instruction's step, or None if it only ends a basic block."""
         opcode = instruction.opcode
-        if opcode in ("trap", "nanosleep.u32"):
-            return _trap if opcode == "trap" else None
         if opcode.startswith("call"):
             return calls.step(instruction, self.program, self._reader)
         if meeting(opcode):
             return self._barrier(instruction)
-        if opcode in LEAVES:
-            return _exit if opcode in ("ret", "exit") else None
+        if opcode in (*LEAVES, "nanosleep.u32", "trap"):
+            return {"ret": _exit, "exit": _exit, "trap": _trap}.get(opcode)
         if opcode in ("mov.b32", "mov.b64") and any(isinstance(operand, tuple) for operand in instruction.operands):
             return self._pack(instruction)
         if opcode in FUNCTIONS:

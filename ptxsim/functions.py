@@ -143,15 +143,17 @@ def widened(a: np.ndarray, kind: str) -> np.ndarray:
     return (a.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
-def halved(a: np.ndarray, kind: str) -> np.ndarray:
-    """Return the bits of float64 rounded to halves."""
+def halved(a: np.ndarray, kind: str, mode: str = "rn") -> np.ndarray:
+    """Return the bits of float64 rounded to halves; float16 only to nearest."""
     if kind == "f16":
         result = a.astype(np.float16).view(np.uint16)
     else:
         exact = a.astype(np.float32)
         odd = stepped(exact, np.nan_to_num(a - exact), "rz").view(np.uint32)  # rounded to odd, as twice is not once
         odd = odd | (odd.view(np.float32) != a)
-        result = ((odd + np.uint32(0x7FFF) + (odd >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
+        minus = odd >> 31
+        most = {"rn": 0x7FFF + (odd >> 16 & 1), "rz": 0, "rm": 0xFFFF * minus, "rp": 0xFFFF * (1 - minus)}[mode]
+        result = (odd + most >> 16).astype(np.uint16)
     return np.where(np.isnan(a), np.uint16(NAN16[kind]), result)
 
 
@@ -341,10 +343,11 @@ FUNCTIONS = {
         for source, target in product(INTEGERS, INTEGERS)
     },
     **{f"cvt.rn.{kind}x2.f32": operation(_pack(kind), "f32 f32", "b32", "convert") for kind in ("f16", "bf16")},
-    "cvt.rn.bf16.f32": operation(lambda a: halved(a.astype(np.float64), "bf16"), "f32", "b16", "convert"),
     **{
-        f"cvt.rn.bf16.{t}": operation(lambda a: halved(a.astype(np.float64), "bf16"), t, "b16", "convert")
-        for t in INTEGERS[:6]
+        f"cvt.{mode}.bf16.{t}": operation(
+            lambda a, mode=mode: halved(a.astype(np.float64), "bf16", mode), t, "b16", "convert"
+        )
+        for mode, t in product(MODES, (*INTEGERS[:6], "f32", "f64"))
     },
     **{
         f"cvt.{way}.bf16.bf16": operation(

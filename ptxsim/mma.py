@@ -80,11 +80,6 @@ class Kind:
     adds: np.dtype
     copied: bool = False
 
-    @property
-    def flops(self) -> int:
-        """Floating-point operations per thread."""
-        return 2 * self.rows * self.columns * self.depth // WARP
-
 
 NUMBERS = {
     "f16": lambda words: words.view(np.float16),
@@ -120,7 +115,8 @@ KINDS = dict(_kinds())
 
 def flops(opcode: str) -> int:
     """Return the floating-point operations per thread."""
-    return KINDS[opcode].flops if opcode in KINDS else 0
+    kind = KINDS.get(opcode)
+    return 2 * kind.rows * kind.columns * kind.depth // WARP if kind else 0
 
 
 def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:

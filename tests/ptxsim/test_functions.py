@@ -369,6 +369,28 @@ def test_bits_are_those_of_python(opcode):
         assert (got - BITS[opcode](*row)) % (1 << width) == 0, row
 
 
+@pytest.mark.parametrize("source", ["f32", "f64"])
+@pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
+def test_bfloat16_in_every_mode(source, mode):
+    """It is one of the two neighbours: the nearest, or the one on the side of the mode; a float64 is rounded once."""
+    least, edges = 2.0**-133, [0.0, -0.0, np.inf, -np.inf, np.finfo(DTYPES[source]).max, 2.0**-150, 1 + 2.0**-8]
+    tie = np.array([1 + 2.0**-8, 1 + 3 * 2.0**-8, 2.0**-134, 1 + 2.0**-8 + 2.0**-40, 1 + 2.0**-8 - 2.0**-40])
+    x = np.concatenate([edges, tie, -tie, samples("f32", 300).astype(np.float64)]).astype(DTYPES[source])
+    x = x[~np.isnan(x)]
+    for number, found in zip(x.tolist(), run(f"cvt.{mode}.bf16.{source}", x).tolist(), strict=True):
+        got = float(np.array([found << 16], np.uint32).view(np.float32)[0])
+        assert math.copysign(1, got) == math.copysign(1, number)
+        if math.isinf(number) or math.isinf(got):
+            away = mode == "rn" or mode == {1.0: "rp", -1.0: "rm"}[math.copysign(1, number)]
+            assert got == number or (math.isinf(got) and away and abs(number) > 255 * 2.0**120)
+            continue
+        unit = Fraction(max(least, 2.0 ** (math.frexp(number)[1] - 8)))
+        exact = Fraction(number) / unit
+        rounded = {"rn": round, "rz": math.trunc, "rm": math.floor, "rp": math.ceil}[mode](exact)
+        beyond = mode != "rn" and abs(number) > abs(got) == 255 * 2.0**120
+        assert Fraction(got) == rounded * unit or beyond, (number, got)
+
+
 SIMD = {
     "__vabsdiffu4(a[t], b[t])": (8, False, lambda x, y: abs(x - y)),
     "__vmaxs2(a[t], b[t])": (16, True, max),
@@ -581,6 +603,7 @@ def test_ends_of_operations_on_halves():
 
 def test_bfloat16_and_integers():
     assert run("cvt.rn.bf16.s32", [3, -257, 2**24 + 1]).tolist() == [0x4040, 0xC380, 0x4B80]
+    assert run("cvt.rm.bf16.s32", [3, -257, 2**24 + 1]).tolist() == [0x4040, 0xC381, 0x4B80]
     assert run("cvt.rzi.s32.bf16", [0x4060, 0xC060, 0x7FFF]).tolist() == [3, -3, 0]
     assert run("cvt.rmi.bf16.bf16", [0x4060, 0xC060]).tolist() == [0x4040, 0xC080]
 
