@@ -4,6 +4,7 @@ import copy
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
@@ -148,7 +149,8 @@ def run(
         place, as those of arguments. Other variables have the values that the module gives them.
     orders : int
         In how many other orders to run it, on copies of the arrays: those of `ORDERS` first, then random ones. If not
-        0, the history of all accesses is kept, so that races in global memory are found, and missing fences.
+        0, the history of all accesses is kept, so that races in global memory are found, and missing fences. Nothing is
+        printed in other orders.
     progress : bool, optional
         Whether to show a progress bar on stderr; None shows it in a terminal only.
 
@@ -186,7 +188,8 @@ def run(
         there, these = copy.deepcopy(before)
         other = Machine(program, name, block, there, fresh, (), budget, these, True, order)
         try:
-            other.run(grid, blocks, progress)
+            with redirect_stdout(None):  # a kernel prints once
+                other.run(grid, blocks, progress)
         except SimulationFault as fault:
             fault.args = (f"{fault} (found with {order})",)
             raise

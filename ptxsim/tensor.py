@@ -313,9 +313,10 @@ def _accesses(matrix: str, mine: np.ndarray, size: int, length: int, across: boo
     lines = mine.size // length
     if matrix in "ab" and by_rows and (size == 2 or not across):
         lane = np.arange(mine.size * size // ROW, dtype=np.int64)
-        first = lane % lines * length + lane // lines * (ROW // size)
-        each = np.arange(ROW // size, dtype=np.int64)
-        return (first[:, None] + each).reshape(-1, min(len(lane), WARP * size // 2), len(each))
+        every = (lane % lines * length + lane // lines * (ROW // size))[:, None] + np.arange(
+            ROW // size, dtype=np.int64
+        )
+        return every.reshape(-1, min(len(lane), WARP * size // 2), ROW // size)
     if size == 2:  # the machine code transposes the registers of what lies across
         row, column = places("a", lines, length, size)
         mine, across = row * length + column, False

@@ -261,6 +261,12 @@ __global__ void k(int* a, bool heap) {
 }"""
 
 
+def test_other_orders_print_nothing(capsys):
+    source = '#include <cstdio>\n__global__ void k(int* a) { a[threadIdx.x] = printf("%d\\n", a[threadIdx.x]); }'
+    launch(source, 1, 2, a=np.array([4, 2], np.int32), _orders=5)
+    assert capsys.readouterr().out == "[block 0, thread 0] 4\n[block 0, thread 1] 2\n"
+
+
 def test_virtual_destructors():
     """Each has a form that frees memory, in the table of its class; only whoever deletes an object calls that one."""
     a = np.zeros(40, np.int32)
