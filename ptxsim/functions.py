@@ -53,8 +53,17 @@ def _find(a: np.ndarray, shift: bool) -> np.ndarray:
     return np.where((unsigned > 0) & shift, np.uint32(8 * a.itemsize - 1) - place, place)
 
 
-def _reverse(a: np.ndarray) -> np.ndarray:
-    return REVERSED[np.ascontiguousarray(a).view(np.uint8)].view(a.dtype).byteswap()
+def _nth(a: np.ndarray, base: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Return the place of the bit that is the `count`-th one set from `base` on, or all ones if there is none.
+
+    A negative count goes down from there; for 0, the bit at `base` itself is to be set.
+    """
+    place = np.arange(32, dtype=np.int64)[:, None]
+    way = np.where(count < 0, -1, 1)
+    ahead = (a >> place & 1 > 0) & (way * (place - base) >= 0)
+    so_far = np.where(way > 0, ahead.cumsum(axis=0), ahead[::-1].cumsum(axis=0)[::-1])
+    found = ahead & (so_far == np.maximum(np.abs(count), 1)) & ((count != 0) | (place == base))
+    return np.where(found.any(axis=0), found.argmax(axis=0), 0xFFFFFFFF).astype(np.uint32)
 
 
 def _permute(a: np.ndarray, b: np.ndarray, select: np.ndarray) -> np.ndarray:
@@ -182,11 +191,6 @@ def _mask(test: Function) -> Function:
     return lambda a, b: (np.sign(test(a, b).view(np.uint16)) * np.uint16(0xFFFF)).view(np.uint32)
 
 
-def _pack(kind: str) -> Function:
-    """Return two float32 as two halves; the first has the upper bits."""
-    return lambda a, b: halved(b.astype(np.float64), kind) | halved(a.astype(np.float64), kind).astype(np.uint32) << 16
-
-
 def _of_fp8(kind: str) -> Function:
     """Return the conversion of two numbers of 8 bits to two float16; a NaN is the GPU's."""
     positive = np.array([*FP8[kind], *[np.inf] * (kind == "e5m2"), *[np.nan] * 4])[:128]
@@ -209,15 +213,9 @@ def checked(function: Function) -> Function:
 
 def _pairwise(function: Function, dtype: np.dtype) -> Function:
     """Return a function of two numbers as one of two words, each of which has several of them."""
-
-    def pairwise(*words: np.ndarray) -> np.ndarray:
-        return function(*(np.ascontiguousarray(of).view(dtype) for of in np.broadcast_arrays(*words))).view(np.uint32)
-
-    return pairwise
-
-
-def _clamped(full: Function, wrap: Function) -> Function:
-    return lambda a, b, n: np.where(n > 31, full(a, b), wrap(a, b, n))
+    return lambda *words: function(*(np.ascontiguousarray(of).view(dtype) for of in np.broadcast_arrays(*words))).view(
+        np.uint32
+    )
 
 
 def _combined(name: str, of: Operation, by: str) -> tuple[str, Operation]:
@@ -342,7 +340,17 @@ FUNCTIONS = {
         f"cvt.sat.{target}.{source}": operation(lambda a, t=target: _saturate(a, t), source, target, "convert")
         for source, target in product(INTEGERS, INTEGERS)
     },
-    **{f"cvt.rn.{kind}x2.f32": operation(_pack(kind), "f32 f32", "b32", "convert") for kind in ("f16", "bf16")},
+    **{
+        f"cvt.rn.{kind}x2.f32": operation(  # the first has the upper bits
+            lambda a, b, kind=kind: (
+                halved(b.astype(np.float64), kind) | halved(a.astype(np.float64), kind).astype(np.uint32) << 16
+            ),
+            "f32 f32",
+            "b32",
+            "convert",
+        )
+        for kind in ("f16", "bf16")
+    },
     **{
         f"cvt.{mode}.bf16.{t}": operation(
             lambda a, mode=mode: halved(a.astype(np.float64), "bf16", mode), t, "b16", "convert"
@@ -381,7 +389,13 @@ FUNCTIONS = {
     },
     **{f"popc.{t}": operation(lambda a: np.bitwise_count(a).astype(np.uint32), t, "u32") for t in ("b32", "b64")},
     **{f"clz.{t}": operation(lambda a: np.uint32(8 * a.itemsize) - bits(a), t, "u32") for t in ("b32", "b64")},
-    **{f"brev.{t}": operation(_reverse, t, t) for t in ("b32", "b64")},
+    **{
+        f"brev.{t}": operation(
+            lambda a: REVERSED[np.ascontiguousarray(a).view(np.uint8)].view(a.dtype).byteswap(), t, t
+        )
+        for t in ("b32", "b64")
+    },
+    "fns.b32": operation(_nth, "b32 u32 s32", "b32"),
     **{
         f"bfind{name}.{t}": operation(lambda a, shift=bool(name): _find(a, shift), t, "u32")
         for t, name in product(INTEGERS[4:], ("", ".shiftamt"))
@@ -428,7 +442,11 @@ FUNCTIONS = {
     "lop3.b32": operation(_logic, "b32 b32 b32 b32", "b32"),
     **{
         f"shf.{way}.clamp.b32": operation(
-            _clamped(full, OPERATIONS[f"shf.{way}.wrap.b32"].function), "b32 b32 u32", "b32"
+            lambda low, high, n, full=full, wrap=OPERATIONS[f"shf.{way}.wrap.b32"].function: np.where(
+                n > 31, full(low, high), wrap(low, high, n)
+            ),
+            "b32 b32 u32",
+            "b32",
         )
         for way, full in (("l", lambda low, high: low), ("r", lambda low, high: high))
     },

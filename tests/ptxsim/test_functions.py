@@ -369,6 +369,18 @@ def test_bits_are_those_of_python(opcode):
         assert (got - BITS[opcode](*row)) % (1 << width) == 0, row
 
 
+def test_the_nth_bit_that_is_set():
+    """From a place on, up for positive numbers and down for negative ones; 0 asks for the bit at the place itself."""
+    random = np.random.default_rng(0)
+    for word in [0, 1, 1 << 31, 0xFFFFFFFF, *random.integers(0, 1 << 32, 6).tolist()]:
+        rows = list(product((word,), range(32), range(-33, 34)))
+        for (_, base, count), got in zip(rows, run("fns.b32", *zip(*rows, strict=True)).tolist(), strict=True):
+            way = range(base, 32) if count > 0 else range(base, -1, -1) if count else (base,)
+            set_ = [place for place in way if word >> place & 1]
+            nth = max(abs(count), 1) - 1
+            assert got == (set_[nth] if nth < len(set_) else 0xFFFFFFFF), (hex(word), base, count)
+
+
 @pytest.mark.parametrize("source", ["f32", "f64"])
 @pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
 def test_bfloat16_in_every_mode(source, mode):
