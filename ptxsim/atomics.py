@@ -13,14 +13,11 @@ import numpy as np
 from .batch import Batch
 from .execution import Step
 from .functions import FUNCTIONS
-from .instructions import OPERATIONS as BASIC
 from .lanes import Lanes
 from .memory import of_part
 from .ptx import DTYPES, Instruction, Register, Symbol, reject, unsupported
 from .rounding import least, most
 from .spaces import CLUSTER
-
-OPERATIONS = FUNCTIONS | BASIC
 
 ORDERS = ("relaxed", "acquire", "release", "acq_rel")
 SCOPES = ("cta", "cluster", "gpu", "sys")
@@ -75,7 +72,7 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
     target, where, *sources = (Symbol("_"),) * (head == "red") + instruction.operands
     reject(instruction, kind not in DTYPES or DTYPES[kind].itemsize == 1 or len(sources) != 1 + (name == "cas"))
     floats = name == "add" and (written in HALVES or written[0] == "f")
-    usual = OPERATIONS[f"add.{written}"].function if floats else CHANGES[name]
+    usual = FUNCTIONS[f"add.{written}"].function if floats else CHANGES[name]
     locate, reads = address(where, instruction), [reader(source, kind, instruction) for source in sources]
     order, scope, dtype = order or "relaxed", scope or "gpu", DTYPES[kind]
     space = (space or "generic").replace("::cta", "")
@@ -94,7 +91,7 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
             reject(instruction, home not in ("global", "shared"))
             if home == "shared":
                 batch.watch().line = instruction.line
-            change = OPERATIONS["add.ftz.f32"].function if home + name + written == "globaladdf32" else usual
+            change = FUNCTIONS["add.ftz.f32"].function if home + name + written == "globaladdf32" else usual
             with of_part(part), batch.strong(order, scope):
                 for elements, places, some in batch.spaces.words(home, there, who, dtype):
                     found[part[some]] = one_by_one(elements, places, [of[part[some]] for of in operands], change)

@@ -1,4 +1,4 @@
-"""Executes calls of functions: those that the module defines, and the simulator's own ``printf`` and ``assert``.
+"""Executes calls of functions: the module's, and the simulator's own ``printf``, ``assert`` and ``free``.
 
 A call copies its arguments into the callee's frame, and a return copies the result back. A function that may call
 itself has only one set of registers here, so the caller's are kept on the stack. The text of a ``printf`` appears at
@@ -34,7 +34,7 @@ def step(instruction: Instruction, program: Program, reader: Callable) -> Step:
     """
     name, arguments = instruction.operands[0].name, instruction.operands[2]
     if name in BUILT_IN:
-        act = {"vprintf": _print, "__assertfail": _assert}[name]
+        act = {"vprintf": _print, "__assertfail": _assert, "free": _free}[name]
         places = [np.uint64(program.local[argument.name].offset) for argument in arguments]
 
         def execute(batch: Any, lanes: Lanes) -> None:
@@ -143,3 +143,9 @@ def _assert(batch: Any, who: np.ndarray, arguments: list[np.ndarray]) -> None:
     text = batch.execution.memory.text
     place = f"{text(file).lstrip('/')}, line {line & 0xFFFFFFFF}, {text(function)}"
     raise Violation("assertion", 0, f"{text(condition)} does not hold in {place}")
+
+
+def _free(batch: Any, who: np.ndarray, arguments: list[np.ndarray]) -> None:
+    """Refuse to free what nothing has allocated, as there is no heap; the destructors of virtual classes call this."""
+    (place,) = arguments
+    refuse("out of bounds", place != 0, lambda lane: f"frees {place[lane]:#x}, which is of no heap")

@@ -14,7 +14,6 @@ from .batch import Batch
 from .execution import Code, Step
 from .flow import loop_exits, spins
 from .functions import CARRY, CARRYING, FUNCTIONS
-from .instructions import OPERATIONS as BASIC
 from .lanes import Lanes
 from .memory import Violation, of_part, refuse
 from .ptx import (
@@ -42,9 +41,6 @@ from .spaces import CLUSTER
 TOGETHER = 1 << 15
 """The most elements of several FMAs to compute as one array: more would not fit the caches."""
 
-OPERATIONS = FUNCTIONS | BASIC
-"""Every arithmetic opcode that the simulator knows, beside those that carry."""
-
 DIVISION = re.compile(r"(?:div|rem)\.[us]\d+")
 """Operations on integers that must not divide by 0."""
 
@@ -59,12 +55,11 @@ ACCESS = re.compile(
 
 STRONG = re.compile(r"(?:ld|st)\.(?:volatile|(relaxed|acquire|release)\.(\w+))")
 
-SIGNAL = re.compile(
-    r"mbarrier\.|membar\.|fence\.|(?:ld|st|atom|red)\S*\.(?:volatile|relaxed|acquire|release|acq_rel)\b"
-)
-"""Instructions that may order accesses, beside barriers."""
+SIGNAL = re.compile(r"membar\.|fence\.|(?:ld|st|atom|red)\S*\.(?:volatile|relaxed|acquire|release|acq_rel)\b")
+"""Instructions that may order accesses, beside barriers and mbarriers."""
 
 MODULES = {
+    "wmma.mma.": mma,
     "wmma.": tensor,
     "mma.": mma,
     "ldmatrix.": mma,
@@ -136,7 +131,9 @@ def decode(program: Program) -> Code:
         "block" if (meeting(of.opcode), of.operands) == ("sync", EVERYONE) else meeting(of.opcode) for of in last
     ]
     flags = any(
-        re.match(r"(atom|red)\..*shared|(ld|st)\.(relaxed|acquire|release).*shared", opcode) for opcode in opcodes
+        re.match(r"(atom|red)\..*shared|(ld|st)\.(relaxed|acquire|release).*shared", opcode)
+        or (opcode.startswith("mbarrier.") and not proxies)
+        for opcode in opcodes
     ) or any(how in ("sync", "arrive") for how in barriers)
     return Code(
         steps,
@@ -222,7 +219,7 @@ class Decoder:
         """Return whether it is one instruction of arithmetic, for all lanes, with no vector."""
         only = chain[0][0]
         vector = any(isinstance(of, tuple) for of in only.operands)
-        return len(chain[0]) == 1 and not only.guard and only.opcode in OPERATIONS and not vector
+        return len(chain[0]) == 1 and not only.guard and only.opcode in FUNCTIONS and not vector
 
     def _arithmetic(self, run: list[Instruction], follows: bool) -> Step:
         """Decode consecutive instructions of arithmetic as one step, which spares what a step each would cost.
@@ -231,7 +228,7 @@ class Decoder:
         """
         plan = []
         for instruction in run:
-            operation = OPERATIONS[instruction.opcode]
+            operation = FUNCTIONS[instruction.opcode]
             target, *sources = instruction.operands
             reject(instruction, len(sources) != len(operation.operands) or not isinstance(target, Register))
             reads = [
@@ -272,17 +269,15 @@ class Decoder:
     def _step(self, instruction: Instruction) -> Step | None:
         """Return an instruction's step, or None if it only ends a basic block."""
         opcode = instruction.opcode
-        if opcode in ("trap", "nanosleep.u32"):
-            return _trap if opcode == "trap" else None
         if opcode.startswith("call"):
             return calls.step(instruction, self.program, self._reader)
         if meeting(opcode):
             return self._barrier(instruction)
-        if opcode in LEAVES:
-            return _exit if opcode in ("ret", "exit") else None
+        if opcode in (*LEAVES, "nanosleep.u32", "trap"):
+            return {"ret": _exit, "exit": _exit, "trap": _trap}.get(opcode)
         if opcode in ("mov.b32", "mov.b64") and any(isinstance(operand, tuple) for operand in instruction.operands):
             return self._pack(instruction)
-        if opcode in OPERATIONS:
+        if opcode in FUNCTIONS:
             return self._arithmetic([instruction], follows=False)
         if opcode in CARRYING:
             return self._carry(instruction)
@@ -335,7 +330,7 @@ class Decoder:
 
         def execute(batch: Batch, lanes: Lanes) -> None:
             numbers = [read(batch, lanes) for read in reads]
-            flag = np.zeros(1, np.uint32)
+            flag = np.full(1, instruction.opcode.startswith("sub."), np.uint32)
             if instruction.opcode.partition(".")[0][-1] == "c":
                 flag = batch.registers.read(CARRY, flag.dtype, lanes, instruction)
             result, carry = function(*numbers, flag)
@@ -377,7 +372,7 @@ class Decoder:
         """
         if chain[0][0].opcode in FMAS:
             return self._multiply_adds(chain)
-        products = chain[0][0].opcode.startswith("mma.")
+        products = chain[0][0].opcode in mma.KINDS
         return mma.products(chain[0], self._reader) if products else self._shared_loads(chain[0])
 
     def _multiply_adds(self, chain: list[list[Instruction]]) -> Step:
@@ -386,7 +381,7 @@ class Decoder:
         for instruction in (of for run in chain for of in run):
             widened = self._widener(instruction.operands[0], DTYPES[kind], instruction)
             reject(instruction, widened is not _as_it_is)
-        function, names = OPERATIONS[first.opcode].function, [of.operands[0].name for of in chain[-1]]
+        function, names = FUNCTIONS[first.opcode].function, [of.operands[0].name for of in chain[-1]]
         operands = [
             [of.operands[3] for of in chain[0]],
             *(dict.fromkeys(of.operands[place] for of in run) for run in chain for place in (1, 2)),
@@ -714,24 +709,24 @@ def _module(opcode: str) -> ModuleType | None:
 
 @cache
 def _class(opcode: str) -> str:
-    if opcode in OPERATIONS or opcode in CARRYING:
-        return OPERATIONS[opcode].kind if opcode in OPERATIONS else "integer"
+    if opcode in FUNCTIONS or opcode in CARRYING:
+        return FUNCTIONS[opcode].kind if opcode in FUNCTIONS else "integer"
     if opcode.startswith("ld.param") or meeting(opcode):
         return "parameter" if opcode.startswith("ld") else "warp barrier" if meeting(opcode) == "warp" else "barrier"
     if opcode.startswith(("ld.", "st.")):
         space, kind, *_ = _access(opcode)
         return f"{'cluster' if space == CLUSTER else space} {kind}"
     if transfer := tensor.TRANSFER.fullmatch(opcode):
-        return f"{transfer[4] or 'generic'} {transfer[1]}"
+        return f"{transfer['space'] or 'generic'} {transfer['action']}"
     return next((kind for begins, kind in CLASSES.items() if opcode.startswith(begins)), "branch")
 
 
 @cache
 def _flops(opcode: str) -> int:
-    if opcode in OPERATIONS:
-        return OPERATIONS[opcode].flops
+    if opcode in FUNCTIONS:
+        return FUNCTIONS[opcode].flops
     module = _module(opcode)
-    return module.flops(opcode) if module in (tensor, mma, wgmma) else 0
+    return module.flops(opcode) if module in (mma, wgmma) else 0
 
 
 ALONE, LOADS, MULTIPLY_ADDS, PRODUCTS, IN_ORDER = range(5)
@@ -746,11 +741,11 @@ def _turn(opcode: str, guarded: bool, in_order: bool) -> int:
         return MULTIPLY_ADDS
     if in_order:
         return IN_ORDER
-    if opcode.startswith("ld.param.") or (opcode in OPERATIONS and not DIVISION.fullmatch(opcode)):
+    if opcode.startswith("ld.param.") or (opcode in FUNCTIONS and not DIVISION.fullmatch(opcode)):
         return ALONE
     if opcode.startswith("ld.shared.") and opcode.endswith(("32", "64")) and not guarded:
         return LOADS
-    return PRODUCTS if opcode.startswith("mma.") and not guarded else IN_ORDER
+    return PRODUCTS if opcode in mma.KINDS and not guarded else IN_ORDER
 
 
 def _runs(block: list[Instruction], in_order: bool) -> list[list[Instruction]]:

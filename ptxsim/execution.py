@@ -44,10 +44,11 @@ class Code:
     finest : int
         Bytes of the narrowest access to any memory, 4 at most.
     flags : bool
-        Whether words of shared memory, or barriers of some warps, may order accesses to shared memory.
+        Whether words of shared memory, barriers of some warps or, where there are no proxies, mbarriers may order
+        accesses to shared memory. A history of accesses is kept then: it is what knows that order.
     signals : bool
-        Whether mbarriers, fences or strong accesses may order accesses to shared memory, of which no history is kept
-        unless it is asked for.
+        Whether fences or strong accesses may order accesses to shared memory, of which no history is kept unless it is
+        asked for.
     barriers : list of str
         The barrier at which each basic block ends: "warp" or "block" for a whole one; "sync", "arrive" or "red.popc",
         for example, for a named barrier or a vote; "" if none.

@@ -1,4 +1,4 @@
-"""Builds further arithmetic instructions from a few patterns: `FUNCTIONS` holds those that `OPERATIONS` lacks.
+"""Builds further arithmetic instructions from a few patterns: `FUNCTIONS` holds them, and those of `instructions`.
 
 These are functions of floats in all rounding modes, half precision, conversions, and bits. Arithmetic on float32 and
 float64 follows IEEE 754, rounds to nearest even unless an opcode says otherwise, and has subnormals, which is NVRTC's
@@ -53,8 +53,17 @@ def _find(a: np.ndarray, shift: bool) -> np.ndarray:
     return np.where((unsigned > 0) & shift, np.uint32(8 * a.itemsize - 1) - place, place)
 
 
-def _reverse(a: np.ndarray) -> np.ndarray:
-    return REVERSED[np.ascontiguousarray(a).view(np.uint8)].view(a.dtype).byteswap()
+def _nth(a: np.ndarray, base: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Return the place of the bit that is the `count`-th one set from `base` on, or all ones if there is none.
+
+    A negative count goes down from there; for 0, the bit at `base` itself is to be set.
+    """
+    place = np.arange(32, dtype=np.int64)[:, None]
+    way = np.where(count < 0, -1, 1)
+    ahead = (a >> place & 1 > 0) & (way * (place - base) >= 0)
+    so_far = np.where(way > 0, ahead.cumsum(axis=0), ahead[::-1].cumsum(axis=0)[::-1])
+    found = ahead & (so_far == np.maximum(np.abs(count), 1)) & ((count != 0) | (place == base))
+    return np.where(found.any(axis=0), found.argmax(axis=0), 0xFFFFFFFF).astype(np.uint32)
 
 
 def _permute(a: np.ndarray, b: np.ndarray, select: np.ndarray) -> np.ndarray:
@@ -143,15 +152,17 @@ def widened(a: np.ndarray, kind: str) -> np.ndarray:
     return (a.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
-def halved(a: np.ndarray, kind: str) -> np.ndarray:
-    """Return the bits of float64 rounded to halves."""
+def halved(a: np.ndarray, kind: str, mode: str = "rn") -> np.ndarray:
+    """Return the bits of float64 rounded to halves; float16 only to nearest."""
     if kind == "f16":
         result = a.astype(np.float16).view(np.uint16)
     else:
         exact = a.astype(np.float32)
         odd = stepped(exact, np.nan_to_num(a - exact), "rz").view(np.uint32)  # rounded to odd, as twice is not once
         odd = odd | (odd.view(np.float32) != a)
-        result = ((odd + np.uint32(0x7FFF) + (odd >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
+        minus = odd >> 31
+        most = {"rn": 0x7FFF + (odd >> 16 & 1), "rz": 0, "rm": 0xFFFF * minus, "rp": 0xFFFF * (1 - minus)}[mode]
+        result = (odd + most >> 16).astype(np.uint16)
     return np.where(np.isnan(a), np.uint16(NAN16[kind]), result)
 
 
@@ -180,11 +191,6 @@ def _mask(test: Function) -> Function:
     return lambda a, b: (np.sign(test(a, b).view(np.uint16)) * np.uint16(0xFFFF)).view(np.uint32)
 
 
-def _pack(kind: str) -> Function:
-    """Return two float32 as two halves; the first has the upper bits."""
-    return lambda a, b: halved(b.astype(np.float64), kind) | halved(a.astype(np.float64), kind).astype(np.uint32) << 16
-
-
 def _of_fp8(kind: str) -> Function:
     """Return the conversion of two numbers of 8 bits to two float16; a NaN is the GPU's."""
     positive = np.array([*FP8[kind], *[np.inf] * (kind == "e5m2"), *[np.nan] * 4])[:128]
@@ -206,11 +212,10 @@ def checked(function: Function) -> Function:
 
 
 def _pairwise(function: Function, dtype: np.dtype) -> Function:
-    return lambda a, b: function(a.view(dtype), b.view(dtype)).view(a.dtype)
-
-
-def _clamped(full: Function, wrap: Function) -> Function:
-    return lambda a, b, n: np.where(n > 31, full(a, b), wrap(a, b, n))
+    """Return a function of two numbers as one of two words, each of which has several of them."""
+    return lambda *words: function(*(np.ascontiguousarray(of).view(dtype) for of in np.broadcast_arrays(*words))).view(
+        np.uint32
+    )
 
 
 def _combined(name: str, of: Operation, by: str) -> tuple[str, Operation]:
@@ -240,6 +245,9 @@ TESTS = {"finite": np.isfinite, "infinite": np.isinf, "notanumber": np.isnan, "n
 NANS = {"num": lambda a, b: ~(np.isnan(a) | np.isnan(b)), "nan": lambda a, b: np.isnan(a) | np.isnan(b)}
 TESTS_OF_TWO = NANS | {name + u: ordered(f, bool(u)) for (name, f), u in product(COMPARE.items(), ("", "u"))}
 ENDS = {"": lambda a: a, ".sat": saturated, ".relu": lambda a: np.where(a <= 0, 0.0, a)}
+DISTANCES = {size: _pairwise(lambda a, b: np.maximum(a, b) - np.minimum(a, b), np.dtype(f"u{size}")) for size in (1, 2)}
+"""Functions that return how far apart the bytes of two words are, or the halves."""
+ONES = np.array([0x01010101], np.uint32)
 EXTREMES = {"min": least, "max": most, "min.NaN": of_nan(least), "max.NaN": of_nan(most)}
 FTZ, SAT = ("", ".ftz"), ("", ".sat")
 
@@ -332,11 +340,22 @@ FUNCTIONS = {
         f"cvt.sat.{target}.{source}": operation(lambda a, t=target: _saturate(a, t), source, target, "convert")
         for source, target in product(INTEGERS, INTEGERS)
     },
-    **{f"cvt.rn.{kind}x2.f32": operation(_pack(kind), "f32 f32", "b32", "convert") for kind in ("f16", "bf16")},
-    "cvt.rn.bf16.f32": operation(lambda a: halved(a.astype(np.float64), "bf16"), "f32", "b16", "convert"),
     **{
-        f"cvt.rn.bf16.{t}": operation(lambda a: halved(a.astype(np.float64), "bf16"), t, "b16", "convert")
-        for t in INTEGERS[:6]
+        f"cvt.rn.{kind}x2.f32": operation(  # the first has the upper bits
+            lambda a, b, kind=kind: (
+                halved(b.astype(np.float64), kind) | halved(a.astype(np.float64), kind).astype(np.uint32) << 16
+            ),
+            "f32 f32",
+            "b32",
+            "convert",
+        )
+        for kind in ("f16", "bf16")
+    },
+    **{
+        f"cvt.{mode}.bf16.{t}": operation(
+            lambda a, mode=mode: halved(a.astype(np.float64), "bf16", mode), t, "b16", "convert"
+        )
+        for mode, t in product(MODES, (*INTEGERS[:6], "f32", "f64"))
     },
     **{
         f"cvt.{way}.bf16.bf16": operation(
@@ -370,7 +389,13 @@ FUNCTIONS = {
     },
     **{f"popc.{t}": operation(lambda a: np.bitwise_count(a).astype(np.uint32), t, "u32") for t in ("b32", "b64")},
     **{f"clz.{t}": operation(lambda a: np.uint32(8 * a.itemsize) - bits(a), t, "u32") for t in ("b32", "b64")},
-    **{f"brev.{t}": operation(_reverse, t, t) for t in ("b32", "b64")},
+    **{
+        f"brev.{t}": operation(
+            lambda a: REVERSED[np.ascontiguousarray(a).view(np.uint8)].view(a.dtype).byteswap(), t, t
+        )
+        for t in ("b32", "b64")
+    },
+    "fns.b32": operation(_nth, "b32 u32 s32", "b32"),
     **{
         f"bfind{name}.{t}": operation(lambda a, shift=bool(name): _find(a, shift), t, "u32")
         for t, name in product(INTEGERS[4:], ("", ".shiftamt"))
@@ -394,11 +419,34 @@ FUNCTIONS = {
         f"{name}.{t}x2": operation(_pairwise(ARITHMETIC[name], DTYPES[t]), "b32 b32", "b32")
         for name, t in product(("add", "min", "max"), ("u16", "s16"))
     },
+    **{
+        f"{name}.{t}.relu": operation(function, f"{whole} {whole}", whole)
+        for name in ("min", "max")
+        for not_negative in (lambda a, b, f=ARITHMETIC[name]: np.maximum(f(a, b), a.dtype.type(0)),)
+        for t, whole, function in (
+            ("s32", "s32", not_negative),
+            ("s16x2", "b32", _pairwise(not_negative, DTYPES["s16"])),
+        )
+    },
+    "vabsdiff4.u32.u32.u32": operation(
+        lambda a, b, c: np.broadcast_arrays(DISTANCES[1](a, b), c)[0], "b32 b32 b32", "b32"
+    ),
+    **{
+        f"vabsdiff{4 // size}.u32.u32.u32.add": operation(
+            lambda a, b, c, apart=apart, total=total: total(apart(a, b), ONES, c), "b32 b32 u32", "u32"
+        )
+        for size, apart in DISTANCES.items()
+        for total in (_dot(("u32", "u32"), (size, 1), 0),)
+    },
     "prmt.b32": operation(_permute, "b32 b32 b32", "b32"),
     "lop3.b32": operation(_logic, "b32 b32 b32 b32", "b32"),
     **{
         f"shf.{way}.clamp.b32": operation(
-            _clamped(full, OPERATIONS[f"shf.{way}.wrap.b32"].function), "b32 b32 u32", "b32"
+            lambda low, high, n, full=full, wrap=OPERATIONS[f"shf.{way}.wrap.b32"].function: np.where(
+                n > 31, full(low, high), wrap(low, high, n)
+            ),
+            "b32 b32 u32",
+            "b32",
         )
         for way, full in (("l", lambda low, high: low), ("r", lambda low, high: high))
     },
@@ -415,11 +463,12 @@ FUNCTIONS = {
     "cvta.local.u64": operation(lambda a: a + np.uint64(LOCAL_WINDOW), "u64", "u64", "convert"),
     "cvta.to.local.u64": operation(lambda a: a - np.uint64(LOCAL_WINDOW), "u64", "u64", "convert"),
 }
-FUNCTIONS = {opcode: of for opcode, of in FUNCTIONS.items() if opcode not in OPERATIONS}
-"""The opcodes of this module; none of them is in `OPERATIONS`."""
+FUNCTIONS |= OPERATIONS
+"""Every arithmetic opcode that the simulator knows, beside those that carry; those of `instructions` go first."""
 
 CARRY = "%carry"
-"""The register that stands for the carry flag."""
+"""The register that stands for the carry flag. As a - b is a + ~b + 1, it is 1 if a difference borrows nothing:
+compilers rely on that where they add behind a difference, as in a division of 128 bits."""
 
 
 def _plus(a: np.ndarray, b: np.ndarray, flag: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -429,15 +478,10 @@ def _plus(a: np.ndarray, b: np.ndarray, flag: np.ndarray) -> tuple[np.ndarray, n
     return total, (once < a) | (total < once)
 
 
-def _minus(a: np.ndarray, b: np.ndarray, flag: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    once, borrow = a - b, flag.astype(a.dtype)
-    return once - borrow, (a < b) | (once < borrow)
-
-
 CARRYING: dict[str, tuple[Function, int]] = {
     **{
         f"{form}.{t}": (lambda a, b, flag, f=f, u=f"u{t[1:]}": f(a.view(DTYPES[u]), b.view(DTYPES[u]), flag), 2)
-        for (name, f), t in product((("add", _plus), ("sub", _minus)), INTEGERS[4:])
+        for (name, f), t in product((("add", _plus), ("sub", lambda a, b, flag: _plus(a, ~b, flag))), INTEGERS[4:])
         for form in (f"{name}.cc", f"{name}c", f"{name}c.cc")
     },
     **{

@@ -4,6 +4,7 @@ import copy
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
@@ -148,7 +149,8 @@ def run(
         place, as those of arguments. Other variables have the values that the module gives them.
     orders : int
         In how many other orders to run it, on copies of the arrays: those of `ORDERS` first, then random ones. If not
-        0, the history of all accesses is kept, so that races in global memory are found, and missing fences.
+        0, the history of all accesses is kept, so that races in global memory are found, and missing fences. Nothing is
+        printed in other orders.
     progress : bool, optional
         Whether to show a progress bar on stderr; None shows it in a terminal only.
 
@@ -186,7 +188,8 @@ def run(
         there, these = copy.deepcopy(before)
         other = Machine(program, name, block, there, fresh, (), budget, these, True, order)
         try:
-            other.run(grid, blocks, progress)
+            with redirect_stdout(None):  # a kernel prints once
+                other.run(grid, blocks, progress)
         except SimulationFault as fault:
             fault.args = (f"{fault} (found with {order})",)
             raise
@@ -305,6 +308,14 @@ class Machine:
         Whether to keep the history of all accesses.
     order : str
         The order of execution, the usual one if empty.
+
+    Attributes
+    ----------
+    execution : Execution
+    trace : list of Access
+        The traced blocks' accesses, in the order in which they were made.
+    events : list of Event
+        The traced blocks' other events, in order.
     """
 
     def __init__(
@@ -379,16 +390,7 @@ class Machine:
             careful,
             partial(_turns, order) if order else None,
         )
-
-    @property
-    def trace(self) -> list[Access]:
-        """The traced blocks' accesses, in the order in which they were made."""
-        return self.execution.trace
-
-    @property
-    def events(self) -> list[Event]:
-        """The traced blocks' other events, in order."""
-        return self.execution.events
+        self.trace, self.events = self.execution.trace, self.execution.events
 
     @property
     def notes(self) -> list[str]:

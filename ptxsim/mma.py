@@ -1,4 +1,4 @@
-"""Decodes ``mma.sync``, which multiplies on the tensor cores, and ``ldmatrix`` and ``stmatrix``, which move fragments.
+"""Decodes ``mma.sync`` and ``wmma.mma``, which multiply on tensor cores, and ``ldmatrix`` and ``stmatrix``.
 
 PTX documents which lane holds which element, and kernels rely on it. A matrix of 8 × 8 halves is eight rows of 16 bytes
 in shared memory, each at an address that one lane gives. Lane 4i + j holds elements 2j and 2j + 1 of row i, or of
@@ -12,26 +12,23 @@ last is for compute capability 9.0 and later. A 32-bit register holds a TF32 num
 tensor cores cut them off (P. Xie et al., "MMA-Sim", arXiv:2511.10909, 2025).
 """
 
+import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
 from .batch import Batch
+from .errors import UnsupportedInstruction
 from .execution import Step
+from .fma import fma64
 from .lanes import Lanes
 from .limits import WARP
 from .memory import WIDEST, of_part, refuse
-from .ptx import DTYPES, Instruction, reject, unsupported
-from .tensor import (
-    Factors,
-    accumulated,
-    of_bf16,
-    of_fp16,
-    parts,
-    registers,
-)
+from .ptx import DTYPES, Instruction, reject
+from .tensor import COPIES, FACTORS, SIZES, Factors, accumulated, parts, places, registers, upright
 from .warps import of_whole_warps
 
 SIDE = 8  # rows of a matrix that ldmatrix moves, and halves in each
@@ -41,30 +38,12 @@ MOVE = re.compile(
     r"(ld|st)matrix\.sync\.aligned(?=.*\.m8n8)(?!.*m8n8.*m8n8)(?:\.m8n8)?\.x([124])(?:\.m8n8)?(\.trans)?(?:\.m8n8)?"
     r"\.shared(?:::cta)?\.b16"
 )
-MULTIPLY = re.compile(r"mma\.sync\.aligned\.m16n8k(\d+)\.row\.col\.([fs]32|f16)\.(\w+)\.\3\.\2")
-
-_lane = np.arange(WARP, dtype=np.int64)[:, None]
-_group, _member = _lane // 4, _lane % 4
-_half, _byte = np.arange(2, dtype=np.int64), np.arange(4, dtype=np.int64)
-
-
-def _quarters(down: tuple[int, ...], across: tuple[int, ...], row: np.ndarray, column: np.ndarray) -> tuple:
-    """Return rows and columns of each lane's elements: those of one quarter, repeated at each of several places."""
-    rows = np.concatenate([row + 0 * column + place for place in down], axis=1)
-    return rows, np.concatenate([column + 0 * row + place for place in across], axis=1)
-
-
-_pair = 2 * _member + _half
-PLACES = {
-    "c": _quarters((0, 8), (0, 0), _group, _pair),
-    ("a", 2): _quarters((0, 8, 0, 8), (0, 0, 8, 8), _group, _pair),
-    ("b", 2): _quarters((0, 8), (0, 0), _pair, _group),
-    ("a", 4): _quarters((0, 8, 0, 8), (0, 0, 4, 4), _group, _member),
-    ("b", 4): _quarters((0, 4), (0, 0), _member, _group),
-    ("a", 1): _quarters((0, 8, 0, 8), (0, 0, 16, 16), _group, 4 * _member + _byte),
-    ("b", 1): _quarters((0, 16), (0, 0), 4 * _member + _byte, _group),
+PLACES = {"c": places("c", 16, 8, 4)} | {
+    (matrix, size): places(matrix, *shape, size)
+    for size in (2, 4, 1)
+    for matrix, shape in (("a", (16, 32 // size)), ("b", (32 // size, 8)))
 }
-"""Rows and columns of each lane's elements, in the order of its registers: two arrays of shape (32, elements).
+"""Rows and columns of each lane's elements in ``mma.m16n8``, as `places` has them.
 
 The key is the matrix and, for a and b, the bytes of an element; "c" stands for d too. Of half the depth, a lane has the
 first half of the elements.
@@ -73,42 +52,71 @@ first half of the elements.
 
 @dataclass(frozen=True)
 class Kind:
-    """The operands of an ``mma``: their depth, the bytes of an element, and the function that decodes words to numbers.
+    """The operands of a product.
 
-    A is 16 × depth, B is depth × 8, and C and D are 16 × 8, of the type of the sums. Those of float16 lie two in a
-    register, and the sum in float32 is rounded to nearest.
+    Attributes
+    ----------
+    rows, columns, depth : int
+        A is rows × depth, and B is depth × columns.
+    turned : bool
+        Whether B and A are those two, transposed.
+    size : int
+        Bytes of an element of A or B.
+    numbers : callable
+        Decodes words of A or B to numbers.
+    sums, adds : dtype
+        The types of D and C. Those of float16 lie two in a register, and the sum in float32 is rounded to nearest.
+    copied : bool
+        Whether A and B have eight registers each, which hold an element several times if they have more places.
     """
 
+    rows: int
+    columns: int
     depth: int
+    turned: bool
     size: int
     numbers: Callable[[np.ndarray], np.ndarray]
     sums: np.dtype
-
-    @property
-    def flops(self) -> int:
-        """Floating-point operations per thread."""
-        return 2 * 16 * 8 * self.depth // WARP
+    adds: np.dtype
+    copied: bool = False
 
 
-FLOATS = {
-    "f16": (2, of_fp16),
-    "bf16": (2, of_bf16),
-    "tf32": (4, lambda words: (words & np.uint32(0xFFFFE000)).view(np.float32)),
+NUMBERS = {
+    "f16": lambda words: words.view(np.float16),
+    "bf16": lambda words: (words.view(np.uint16).astype(np.uint32) << 16).view(np.float32),
+    "tf32": lambda words: (words & np.uint32(0xFFFFE000)).view(np.float32),
+    "s8": lambda words: words.view(np.int8),
+    "u8": lambda words: words.view(np.uint8),
+    "f64": lambda words: words.view(np.float64),
 }
-INTEGERS = {"s8": (1, lambda words: words.view(np.int8)), "u8": (1, lambda words: words.view(np.uint8))}
-KINDS = {
-    (str(width // of[0]), sums, name): Kind(width // of[0], *of, DTYPES[sums])
-    for kinds, sums in ((FLOATS, "f32"), ({"f16": FLOATS["f16"]}, "f16"), (INTEGERS, "s32"))
-    for name, of in kinds.items()
-    for width in (32, 16)  # bytes of a row of A
-}
-"""The kinds by depth, and the types of sums and of factors."""
+"""Functions that return the numbers in words, by type: as float32 where NumPy lacks it."""
+TYPES = {"s8": ("s32",), "u8": ("s32",), "f64": ("f64",), "f16": ("f32", "f16")}
+"""The types of sums by those of factors, if not float32 alone."""
+
+
+def _kinds() -> Iterator[tuple[str, Kind]]:
+    """Yield the opcodes of the products that the simulator knows, with their kinds."""
+    for name, numbers in NUMBERS.items():
+        size = SIZES.get(name, 4)
+        narrow = ("m8n8k4",) if name == "f64" else (f"m16n8k{32 // size}", f"m16n8k{16 // size}")
+        for d, c in itertools.product(TYPES.get(name, ("f32",)), repeat=2):
+            of, types = (size, numbers, DTYPES[d], DTYPES[c]), f"{d}.{name}.{name}.{c}"
+            if d == c:
+                yield from ((f"mma.sync.aligned.{of_}.row.col.{types}", Kind(*upright(of_), *of)) for of_ in narrow)
+            types = f"{d}.{c}" if name == "f16" else types + ".rn" * (name == "f64")
+            for shape, layouts in itertools.product(FACTORS[name], ("row.row", "row.col", "col.row", "col.col")):
+                kind = Kind(*upright(shape), *of, copied=name == "f16")
+                yield f"wmma.mma.sync.aligned.{layouts}.{shape}.{types}", kind
+
+
+KINDS = dict(_kinds())
+"""The kinds of products by their opcodes."""
 
 
 def flops(opcode: str) -> int:
     """Return the floating-point operations per thread."""
-    match = MULTIPLY.fullmatch(opcode)
-    return KINDS[match.groups()].flops if match else 0
+    kind = KINDS.get(opcode)
+    return 2 * kind.rows * kind.columns * kind.depth // WARP if kind else 0
 
 
 def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
@@ -130,9 +138,7 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
         if match[1] == "ld":
             return _load(instruction, address, count, transposed)
         return _store(instruction, reader, address, count, transposed)
-    if instruction.opcode.startswith("mma."):
-        return products([instruction], reader)
-    raise unsupported(instruction)
+    return products([instruction], reader)
 
 
 def _load(instruction: Instruction, address: Callable, count: int, transposed: bool) -> Step:
@@ -207,26 +213,28 @@ def _require_apart(batch: Batch, addresses: np.ndarray, rows: int) -> None:
 
 def products(run: list[Instruction], reader: Callable) -> Step:
     """Decode several ``mma d, a, b, c`` of one kind, none of which needs another's result, as one step."""
-    match = MULTIPLY.fullmatch(run[0].opcode)
+    kind = KINDS.get(run[0].opcode)
     for instruction in run:
-        reject(instruction, not match or match.groups() not in KINDS or len(instruction.operands) != 4)
-    kind = KINDS[match.groups()]
-    shapes = {"a": (16, kind.depth), "b": (kind.depth, 8), "c": (16, 8)}
-    sizes = {"a": kind.size, "b": kind.size, "c": kind.sums.itemsize}
-    counts = {name: rows * columns * sizes[name] // 4 // WARP for name, (rows, columns) in shapes.items()}
-    targets = [registers(instruction.operands[0], counts["c"], instruction) for instruction in run]
+        reject(instruction, not kind or len(instruction.operands) != 4)
+    rows, columns, depth, word = kind.rows, kind.columns, kind.depth, np.dtype(f"u{max(kind.size, 4)}")
+    shapes = {"d": (rows, columns), "a": (rows, depth), "b": (depth, columns), "c": (rows, columns)}
+    sizes = {"d": kind.sums.itemsize, "a": kind.size, "b": kind.size, "c": kind.adds.itemsize}
+    order = {name: _order(name, *shape, sizes[name]) for name, shape in shapes.items()}
+    counts = {name: of.size * sizes[name] // (word.itemsize * WARP) for name, of in order.items()}
+    operands = [dict(zip("dbac" if kind.turned else "dabc", of.operands, strict=True)) for of in run]
+    targets = [registers(of["d"], counts["d"], user) for of, user in zip(operands, run, strict=True)]
     reads, which = {}, {}
-    for name, place in zip("abc", (1, 2, 3), strict=True):
-        users = {
-            instruction.operands[place]: instruction for instruction in run
-        }  # an operand may be in several products
-        rows = {operand: row for row, operand in enumerate(users)}
-        which[name] = [rows[instruction.operands[place]] for instruction in run]
+    for name in "abc":
+        users = {of[name]: user for of, user in zip(operands, run, strict=True)}  # it may be in several products
+        places_of = {operand: place for place, operand in enumerate(users)}
+        which[name] = [places_of[of[name]] for of in operands]
+        given = COPIES if kind.copied and name != "c" else counts[name]
         reads[name] = [
-            reader(part, "b32", user) for operand, user in users.items() for part in parts(operand, counts[name], user)
+            _alike([reader(of, f"b{8 * word.itemsize}", user) for of in held[first :: counts[name]]], user)
+            for held, user in ((parts(operand, given, user), user) for operand, user in users.items())
+            for first in range(counts[name])
         ]
 
-    order = {name: _order(name, sizes[name], shape) for name, shape in shapes.items()}
     together: dict[int, list[int]] = {}  # the products of each A
     for product, row in enumerate(which["a"]):
         together.setdefault(row, []).append(product)
@@ -236,7 +244,7 @@ def products(run: list[Instruction], reader: Callable) -> Step:
     def matrices(batch: Batch, lanes: Lanes, name: str) -> np.ndarray:
         """Return the elements of each operand's matrices: one place after the other, for all operands and warps."""
         words = np.stack([batch.threads.spread(read(batch, lanes), lanes) for read in reads[name]])
-        elements = words.view(kind.sums) if name == "c" else kind.numbers(words)
+        elements = words.view(kind.adds) if name == "c" else kind.numbers(words)
         of_warps = elements.reshape(-1, counts[name], words.shape[1] // WARP, order[name].size // counts[name])
         matrix = of_warps.transpose(1, 3, 0, 2).reshape(order[name].size, -1, of_warps.shape[2])[order[name]]
         return matrix.reshape(*shapes[name][:: -1 if name == "a" else 1], *matrix.shape[1:])
@@ -244,35 +252,53 @@ def products(run: list[Instruction], reader: Callable) -> Step:
     def execute(batch: Batch, lanes: Lanes) -> None:
         """Multiply matrices of A, one above the other, by matrices of B, side by side, as these share their factors."""
         a, b, c = (matrices(batch, lanes, name) for name in "abc")
-        result = np.empty((128, len(run), c.shape[3]), kind.sums)
+        result = np.empty((rows * columns, len(run), c.shape[3]), kind.sums)
         for grid in grids:
             high, wide = grid.shape
-            left = a[:, :, np.array(which["a"])[grid[:, 0]]].swapaxes(1, 2).reshape(kind.depth, 16 * high, -1, 1)
-            right = b[:, :, np.array(which["b"])[grid[0]]].transpose(0, 3, 2, 1).reshape(kind.depth, 1, -1, 8 * wide)
-            before = c[:, :, np.array(which["c"])[grid]].transpose(2, 0, 4, 3, 1).reshape(16 * high, -1, 8 * wide)
-            if kind.sums == np.int32:
-                sums = before + np.einsum("drwx,dywc->rwc", left, right, dtype=np.int32)
-            else:
-                sums = accumulated(Factors.of(left), Factors.of(right), before.astype(np.float32, copy=False))
-            sums = sums.reshape(high, 16, -1, wide, 8).transpose(1, 4, 0, 3, 2)
-            result[:, grid] = sums.reshape(128, high, wide, -1)
+            left = a[:, :, np.array(which["a"])[grid[:, 0]]].swapaxes(1, 2).reshape(depth, rows * high, -1, 1)
+            right = b[:, :, np.array(which["b"])[grid[0]]].transpose(0, 3, 2, 1).reshape(depth, 1, -1, columns * wide)
+            before = c[:, :, np.array(which["c"])[grid]].transpose(2, 0, 4, 3, 1)
+            sums = _added(left, right, before.reshape(rows * high, -1, columns * wide))
+            sums = sums.reshape(high, rows, -1, wide, columns).transpose(1, 4, 0, 3, 2)
+            result[:, grid] = sums.reshape(rows * columns, high, wide, -1)
         elements = np.empty_like(result)
-        elements[order["c"]] = result
-        elements = elements.reshape(counts["c"], WARP, -1, len(run), c.shape[3]).transpose(3, 0, 4, 1, 2)
-        words = np.ascontiguousarray(elements).view(np.uint32)
-        for target, values in zip(targets, words.reshape(len(run), counts["c"], -1), strict=True):
+        elements[order["d"]] = result
+        elements = elements.reshape(counts["d"], WARP, -1, len(run), c.shape[3]).transpose(3, 0, 4, 1, 2)
+        words = np.ascontiguousarray(elements).view(word)
+        for target, values in zip(targets, words.reshape(len(run), counts["d"], -1), strict=True):
             for register, element in zip(target, values, strict=True):
                 batch.registers.write(register.name, element, lanes)
 
-    return of_whole_warps(execute, "mma")
+    return of_whole_warps(execute, run[0].opcode.partition(".")[0])
 
 
-def _order(name: str, size: int, shape: tuple[int, int]) -> np.ndarray:
+def _added(left: np.ndarray, right: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Return `before` plus products, the first axis of whose factors is the depth."""
+    if before.dtype == np.int32:
+        return before + np.einsum("drwx,dywc->rwc", left, right, dtype=np.int32)
+    if before.dtype == np.float64:
+        return reduce(lambda total, factors: fma64(*factors, total), zip(left, right, strict=True), before)
+    return accumulated(Factors.of(left), Factors.of(right), before.astype(np.float32, copy=False))
+
+
+def _alike(reads: list[Callable], instruction: Instruction) -> Callable[[Batch, Lanes], np.ndarray]:
+    """Return the function that fetches a register, copies of which must have the same value."""
+
+    def fetch(batch: Batch, lanes: Lanes) -> np.ndarray:
+        first, *others = (read(batch, lanes) for read in reads)
+        if not all(np.array_equal(first, other) for other in others):
+            what = f"the copies that a fragment has of its elements differ: {instruction.text}"
+            raise UnsupportedInstruction(f"line {instruction.line}: {what}")
+        return first
+
+    return fetch
+
+
+def _order(name: str, rows: int, columns: int, size: int) -> np.ndarray:
     """Return where each element, of so many bytes, of a matrix is among those of a warp's registers, one by one.
 
     The matrix is counted row by row, but A column by column, as the depth comes first.
     """
-    every = PLACES["c" if name == "c" else (name, size)]
-    rows, columns = (of[:, : shape[0] * shape[1] // WARP] for of in every)
-    places = columns * shape[0] + rows if name == "a" else rows * shape[1] + columns
-    return np.argsort(places.reshape(WARP, -1, 4 // size).swapaxes(0, 1), axis=None)
+    row, column = places(name, rows, columns, size)
+    place = column * rows + row if name == "a" else row * columns + column
+    return np.argsort(place.reshape(WARP, -1, max(4 // size, 1)).swapaxes(0, 1), axis=None)

@@ -37,7 +37,7 @@ CALL = re.compile(
 DECLARED = re.compile(r"\.reg\s+\.\w+\s+%(\w+)")
 SCOPE = re.compile(r"\{(?=\s*(?:\.loc[^\n]*\s*)?\.reg\s)")
 PASSED = re.compile(r"\b((?:func_)?(?:param|retval)\d+)\b")
-BUILT_IN = ("vprintf", "__assertfail")
+BUILT_IN = ("vprintf", "__assertfail", "free")
 """The functions that the simulator has itself."""
 
 

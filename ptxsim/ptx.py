@@ -197,16 +197,17 @@ def ends(opcode: str) -> bool:
 
 REFUSED = {
     r".*%clock.*": "time passes differently here",
-    r".*%globaltimer.*": "time passes differently here, by which cuda::barrier and cuda::pipeline wait",
+    r".*%globaltimer.*": "time passes differently here, by which cuda::barrier and a shared cuda::pipeline wait too",
     r"cp\.async\.mbarrier\..*": "cp.async arrives at no mbarrier here: wait for it with wait_group, and then arrive",
     r"mbarrier\.(pending_count|arrive\S*noComplete)\..*": "the tokens of mbarriers are numbers of phases here, no more",
     r"(w|wg)?mma\..*": (
-        "of tensor cores it knows FP16, BF16, TF32 and INT8, in the shapes and with the sums that its README lists"
+        "of tensor cores it knows FP16, BF16, TF32, INT8 and FP64, in the shapes and sums that its README lists"
     ),
     r".*%(smid|nsmid|warpid|nwarpid|gridid)\b.*": "blocks and warps have no places on a chip here",
     r"(tex|tld4|suld|sust|sured|txq|suq)\..*": "it has no textures and surfaces",
     r".*%envreg.*": "there are no launches for which a grid's blocks wait for each other",
-    r"call.*\b(malloc|free)\b.*": "it has no heap",
+    r".*%reserved_smem.*": "tiles of cooperative groups have at most 32 threads here",
+    r"call.*\bmalloc\b.*": "it has no heap",
     r"v(add|sub|absdiff|min|max|avrg|shl|shr|mad|set)[24]?\..*": (
         "it has few video instructions: take the bytes apart with shifts"
     ),

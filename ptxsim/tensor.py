@@ -1,19 +1,23 @@
-"""Decodes ``wmma``, by which a warp multiplies matrices of 16 × 16, and models the arithmetic of tensor cores.
+"""Decodes ``wmma.load`` and ``wmma.store``, and models the arithmetic of tensor cores.
 
 A matrix is spread over the registers of a warp's lanes, as a fragment. WMMA does not say which lane holds which
-element, only that load, multiplication and store agree. Here the layout is that of ``mma.m16n8k16``, to which the
-compiler translates WMMA for compute capability 8.0 and later. No kernel may rely on it.
+element, only that load, multiplication and store agree. Here the layout is that of ``mma.m16n8k16`` and the like, to
+which the compiler translates WMMA for compute capability 8.0 and later; a product of 8 × 32 is one of 32 × 8,
+transposed. No kernel may rely on it.
 
-WMMA does not say either which lane accesses which address. Here it is as in the machine code for an H100: FP16 in
-shared memory takes one ``ldmatrix``, counted as a load of 16 bytes per lane, and in global memory four loads of 4
-bytes. BF16 comes from generic addresses, by four loads of 4 bytes. Accumulators of FP16 take four accesses of 4 bytes,
-and those of FP32 four of 8, or eight of 4 where columns are contiguous. The bytes, and the sectors of a matrix, are
-certain; requests and wavefronts are those of that code. For the race check, every lane reads or writes all of a matrix.
+WMMA does not say either which lane accesses which address. Here it is as in the machine code for an H100: factors of 8
+and 16 bits in shared memory take ``ldmatrix``, counted as loads of 16 bytes per lane, and otherwise one load for each
+register of 32 or 64 bits. Those of 8 bits that lie across the register, as in an A whose columns are contiguous, take a
+load for each element. BF16, TF32 and FP64 come from generic addresses, and never by ``ldmatrix``. Accumulators take an
+access for each register of FP16, and of other types one for two elements, or for each where columns are contiguous. The
+bytes, and the sectors of a matrix, are certain; requests and wavefronts are those of that code. For the race check,
+every lane reads or writes all of a matrix.
 
-The sources are NVIDIA's: "Parallel Thread Execution ISA", "wmma.load", "wmma.store", "wmma.mma" and "Matrix Fragments
-for mma.m16n8k16"; and "CUDA Programming Guide", "Warp Matrix Functions", for pointers and strides: a matrix begins at a
-multiple of 32 bytes, and its rows are a multiple of 16 bytes apart. (PTX asks 32 bytes of every row. The machine code
-needs at most 16.)
+The sources are NVIDIA's: "Parallel Thread Execution ISA", "wmma.load", "wmma.store" and "Matrix Fragments for
+mma.m16n8k16"; and "CUDA Programming Guide", "Warp Matrix Functions", for pointers and strides: a matrix begins at a
+multiple of 32 bytes, and its rows are a multiple of 16 bytes apart. (PTX asks of every row as many bytes as a lane has
+of a fragment. The machine code needs at most 16. Of factors of 8 bits no more is asked here, as steps of 16 along K are
+common.)
 """
 
 import itertools
@@ -24,20 +28,18 @@ from typing import NamedTuple
 import numpy as np
 
 from .batch import Batch
-from .errors import UnsupportedInstruction
 from .execution import Step
 from .fma import canonical
 from .lanes import Lanes, highest, lowest
 from .limits import WARP
 from .memory import ARRAYS, SHARED_WINDOW, of_part, refuse
-from .ptx import DTYPES, Instruction, Operand, Register, reject, unsupported
+from .ptx import Instruction, Operand, Register, reject
 from .warps import of_warps, of_whole_warps
 
-SIZE = 16  # rows, columns and depth
-FLOPS = 2 * SIZE**3 // WARP  # of one multiplication, per thread
+DEPTH = 16  # the most products to add in float32 and int32
 ALIGNMENT = 32  # bytes, of a matrix
 STRIDE_STEP = 16  # bytes, of the distance between its rows
-CHUNK = 128  # warps to multiply as one array: more would not fit the caches
+ROW = 16  # bytes that a lane loads by ``ldmatrix``
 
 FRACTION = 25  # bits behind the point to which the H100 aligns its summands, two more than float32 has
 LEAST_EXPONENT = {np.dtype(np.float16): -14, np.dtype(np.float32): -126}  # subnormals have it too
@@ -50,34 +52,45 @@ TOGETHER = 1 << 16  # products to compute as one array: more would not fit the c
 KEPT = np.int64(-(1 << 29))  # masks the bits that float32 has of a float64, rounded towards zero
 
 TRANSFER = re.compile(
-    r"wmma\.(load|store)\.([abcd])\.sync\.aligned\.(row|col)\.m16n16k16(?:\.(global|shared))?\.(b?f16|f32)"
+    r"wmma\.(?P<action>load(?=\.[abc])|store(?=\.d))\.([abcd])\.sync\.aligned\.(row|col)\.(m\d+n\d+k\d+)"
+    r"(?:\.(?P<space>global|shared))?\.(\w+)"
 )
-TRANSFERS = {
-    ("load", "a", "f16"): 8,
-    ("load", "b", "f16"): 8,
-    ("load", "a", "bf16"): 4,
-    ("load", "b", "bf16"): 4,
-    ("load", "c", "f16"): 4,
-    ("load", "c", "f32"): 8,
-    ("store", "d", "f16"): 4,
-    ("store", "d", "f32"): 8,
-}
-"""Registers that hold each lane's part of a matrix."""
-MULTIPLY = re.compile(
-    r"wmma\.mma\.sync\.aligned(?:\.(?:row|col)){2}\.m16n16k16\.(?:f32\.(bf16)\.bf16\.f32|(f16|f32)\.(f16|f32))"
-)
-"""A product: that its factors are BF16, or the types of D and C, which need not be the same then."""
+SHAPES = ("m16n16k16", "m32n8k16", "m8n32k16")
+FACTORS = {**dict.fromkeys(("f16", "bf16", "s8", "u8"), SHAPES), "tf32": ("m16n16k8",), "f64": ("m8n8k4",)}
+SUMS = {**dict.fromkeys(("f16", "s32"), SHAPES), "f32": (*SHAPES, "m16n16k8"), "f64": ("m8n8k4",)}
+"""The shapes of products by the types of A and B, and by those of C and D."""
+SIZES = {"s8": 1, "u8": 1, "f16": 2, "bf16": 2, "f64": 8}
+"""Bytes of an element, if not 4."""
+COPIES = 8
+"""Registers that hold a factor of FP16, several times if it has fewer elements than they."""
+SWAPPED = {"a": "b", "b": "a", "row": "col", "col": "row"}
+"""The matrices and layouts of a transposed product."""
 
-_lane, _element = np.arange(WARP, dtype=np.int64)[:, None], np.arange(8, dtype=np.int64)
-_group, _pair = _lane // 4, _lane % 4 * 2 + _element % 2  # four lanes hold a row, or a column, of each 8 × 8
-_first, _second = _element // 2 % 2 * 8, _element // 4 * 8  # the corner of that 8 × 8
-PLACES = {"a": (_group + _first) * SIZE + _pair + _second, "b": (_pair + _first) * SIZE + _group + _second}
-PLACES |= {"c": PLACES["a"], "d": PLACES["a"]}
-"""The places of each lane's eight elements, counted row by row: shape (32, 8), for each matrix."""
+
+def places(matrix: str, rows: int, columns: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and columns of each lane's elements, in the order of its registers: two arrays of (32, elements).
+
+    Four lanes side by side have a row, or of b a column: of c or d two elements each, of a or b as many of `size` bytes
+    as fit a register of 32 bits, but at least one. Then follow those of the next eight rows, or of b of as many more
+    rows, and then those of the columns behind.
+    """
+    wide = 2 if matrix in "cd" else max(4 // size, 1)
+    lane, element = np.arange(WARP, dtype=np.int64)[:, None], np.arange(rows * columns // WARP, dtype=np.int64)
+    group, member, tile = lane // 4, lane % 4 * wide + element % wide, element // wide
+    row, column, down, across = (member, group, 4 * wide, 8) if matrix == "b" else (group, member, 8, 4 * wide)
+    return row + tile % (rows // down) * down, column + tile // (rows // down) * across
+
+
+def upright(shape: str) -> tuple[int, int, int, bool]:
+    """Return the rows, columns and depth of a product such as "m32n8k16", and whether it is to be transposed first."""
+    rows, columns, depth = map(int, re.findall(r"\d+", shape))
+    return max(rows, columns), min(rows, columns), depth, rows < columns
 
 
 def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
-    """Decode a ``wmma`` instruction.
+    """Decode ``load {registers}, [address], stride`` or ``store [address], {registers}, stride``.
+
+    The address is generic if the opcode names no space.
 
     Parameters
     ----------
@@ -90,29 +103,60 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
     UnsupportedInstruction
         The shape or the type is not known.
     """
-    if match := TRANSFER.fullmatch(instruction.opcode):
-        action, matrix, layout, space, kind = match.groups()
-        if (action, matrix, kind) in TRANSFERS and len(instruction.operands) == 3 and (space or kind == "bf16"):
-            return _transfer(instruction, reader, address, action, matrix, layout, space, kind)
-    elif (match := MULTIPLY.fullmatch(instruction.opcode)) and len(instruction.operands) == 4:
-        sums = DTYPES[match[2] or "f32"], DTYPES[match[3] or "f32"]
-        return _multiply(instruction, reader, *((of_bf16, 4) if match[1] else (of_fp16, 8)), *sums)
-    raise unsupported(instruction)
+    match = TRANSFER.fullmatch(instruction.opcode)
+    reject(instruction, not match or len(instruction.operands) != 3)
+    action, matrix, layout, shape, space, kind = match.groups()
+    reject(instruction, shape not in (FACTORS if matrix in "ab" else SUMS).get(kind, ()))
+    *sides, depth, turned = upright(shape)
+    matrix, layout = (SWAPPED.get(of, of) if turned else of for of in (matrix, layout))
+    rows, columns = {"a": (sides[0], depth), "b": (depth, sides[1])}.get(matrix, sides)
+    size = SIZES.get(kind, 4)
+    dtype, word = np.dtype(f"u{size}"), np.dtype(f"u{max(size, 4)}")
+    row, column = places(matrix, rows, columns, size)
+    length = columns if layout == "row" else rows  # of what is contiguous
+    mine = row * length + column if layout == "row" else column * length + row
+    across, by_rows = (layout == "row") == (matrix == "b"), space == "shared" and kind in ("f16", "s8", "u8")
+    accesses = _accesses(matrix, mine, size, length, across, by_rows)
+    offsets, count = accesses[:, :, 0].astype(np.uint64), accesses.shape[2]
+    where, vector = instruction.operands[:2] if action == "store" else instruction.operands[1::-1]
+    own = mine.shape[1] * size // word.itemsize
+    held_in = registers(vector, COPIES if kind == "f16" and matrix in "ab" else own, instruction)
+    locate, step_by = address(where, instruction), reader(instruction.operands[2], "u32", instruction)
+    reads = [reader(of, f"b{8 * word.itemsize}", instruction) for of in held_in] if action == "store" else []
 
+    def execute(batch: Batch, lanes: Lanes) -> None:
+        detail = "has another address or stride than its warp's first lane"
+        base, stride = (of_warps(batch, lanes, get(batch, lanes), detail) for get in (locate, step_by))
+        with of_part(np.arange(0, WARP * len(base), WARP, np.int64)):
+            _require_fit(base, stride * np.uint64(size), length * size, ALIGNMENT if size > 1 else STRIDE_STEP, action)
+        held = np.empty((len(base), mine.size), dtype)
+        if action == "store":
+            fragment = np.stack([batch.threads.spread(read(batch, lanes), lanes) for read in reads], axis=1)
+            held[:, mine] = fragment.view(dtype).reshape(-1, *mine.shape)
+        for where, warps, begin in _parts(space, base):
+            here = np.repeat(warps, WARP)
+            here &= np.arange(len(here)) % WARP < accesses.shape[1]
+            those, part = batch.threads.among(lanes, here), held[warps]
+            with of_part(np.flatnonzero(here)):
+                for places, offset in zip(accesses, offsets, strict=True):
+                    steps = offset // length * stride[warps, None] + offset % length
+                    addresses = (begin[:, None] + steps * np.uint64(size)).ravel()
+                    if action == "load":
+                        loaded = batch.spaces.load(where, addresses, those, dtype, count, as_warp=True)
+                        for i, value in enumerate(loaded):
+                            part[:, places[:, i]] = value.reshape(len(part), -1)
+                    else:
+                        values = [part[:, places[:, i]].ravel() for i in range(count)]
+                        batch.spaces.store(where, addresses, those, values, as_warp=True)
+                    batch.counter.count(instruction.line, where, action, addresses, those, count * size)
+                    batch.tracer.access(instruction.line, where, action, addresses, those, count * size)
+            held[warps] = part
+        if action == "load":
+            values = np.ascontiguousarray(held[:, mine]).reshape(-1, mine.shape[1]).view(word).T
+            for register, value in zip(held_in, [*values] * (len(held_in) // own), strict=True):
+                batch.registers.write(register.name, np.ascontiguousarray(value), lanes)
 
-def flops(opcode: str) -> int:
-    """Return the floating-point operations per thread."""
-    return FLOPS if opcode.startswith("wmma.mma.") else 0
-
-
-def of_fp16(words: np.ndarray) -> np.ndarray:
-    """Return the FP16 numbers in 32-bit words, two in each."""
-    return words.view(np.float16)
-
-
-def of_bf16(words: np.ndarray) -> np.ndarray:
-    """Return the BF16 numbers in 32-bit words, two in each, as float32, of which BF16 is the upper half."""
-    return (words.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return of_whole_warps(execute, "wmma")
 
 
 def multiply_accumulate(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
@@ -213,7 +257,7 @@ def _sums(a: Factors, b: Factors, c: np.ndarray) -> np.ndarray:
     """
     (a, across), (b, down) = a, b
     biased = (c.view(np.uint32) << 1 >> 24).astype(np.int16)
-    modest = len(a) <= SIZE and max(highest(across), highest(down)) <= MODEST and highest(biased) < INFINITE + BIAS
+    modest = len(a) <= DEPTH and max(highest(across), highest(down)) <= MODEST and highest(biased) < INFINITE + BIAS
     biased -= BIAS
     result = np.empty(c.shape, np.float32)
     wide = min(max(TOGETHER // (len(a) * c.shape[2]), 1), c.shape[1])
@@ -260,18 +304,24 @@ def _truncated(x: np.ndarray) -> np.ndarray:
     return canonical(cut.astype(np.float32) + np.float32(0))
 
 
-def _accesses(matrix: str, kind: str, layout: str, space: str | None) -> np.ndarray:
-    """Return the places in a matrix, in memory order, of each access by each lane: shape (accesses, 32, count)."""
-    if matrix in "ab" and (kind, space) == ("f16", "shared"):
-        return (_lane % SIZE * SIZE + _lane // SIZE * 8 + _element)[None]
-    if kind != "f32" or layout == "row":
-        return PLACES["a"].reshape(WARP, 4, 2).transpose(1, 0, 2)
-    return _turned(PLACES["c"]).T[:, :, None]
+def _accesses(matrix: str, mine: np.ndarray, size: int, length: int, across: bool, by_rows: bool) -> np.ndarray:
+    """Return the places in a matrix, in memory order, of each access by each lane: shape (accesses, lanes, count).
 
-
-def _turned(places: np.ndarray) -> np.ndarray:
-    """Return the same places counted column by column."""
-    return places % SIZE * SIZE + places // SIZE
+    `mine` has each lane's own, `length` elements are contiguous, and those of a register do not if they lie `across`.
+    If `by_rows`, factors come by ``ldmatrix`` where that can give each lane its own.
+    """
+    lines = mine.size // length
+    if matrix in "ab" and by_rows and (size == 2 or not across):
+        lane = np.arange(mine.size * size // ROW, dtype=np.int64)
+        every = (lane % lines * length + lane // lines * (ROW // size))[:, None] + np.arange(
+            ROW // size, dtype=np.int64
+        )
+        return every.reshape(-1, min(len(lane), WARP * size // 2), ROW // size)
+    if size == 2:  # the machine code transposes the registers of what lies across
+        row, column = places("a", lines, length, size)
+        mine, across = row * length + column, False
+    wide = 1 if across else 2 if matrix in "cd" else max(4 // size, 1)
+    return mine.reshape(WARP, -1, wide).swapaxes(0, 1)
 
 
 def _parts(space: str | None, base: np.ndarray) -> list[tuple[str, np.ndarray, np.ndarray]]:
@@ -284,111 +334,6 @@ def _parts(space: str | None, base: np.ndarray) -> list[tuple[str, np.ndarray, n
     shared = base < np.uint64(ARRAYS)
     parts = (("shared", shared, base - np.uint64(SHARED_WINDOW)), ("global", ~shared, base))
     return [(name, warps, begin[warps]) for name, warps, begin in parts if warps.any()]
-
-
-def _transfer(
-    instruction: Instruction,
-    reader: Callable,
-    address: Callable,
-    action: str,
-    matrix: str,
-    layout: str,
-    space: str | None,
-    kind: str,
-) -> Step:
-    """Decode ``load {registers}, [address], stride`` or ``store [address], {registers}, stride``.
-
-    The address is generic if `space` is None.
-    """
-    where, vector = instruction.operands[:2] if action == "store" else instruction.operands[1::-1]
-    held_in = registers(vector, TRANSFERS[action, matrix, kind], instruction)
-    locate, step_by = address(where, instruction), reader(instruction.operands[2], "u32", instruction)
-    reads = [reader(register, "b32", instruction) for register in held_in] if action == "store" else []
-    dtype = np.dtype(np.float32 if kind == "f32" else np.uint16)
-    accesses = _accesses(matrix, kind, layout, space)
-    count = accesses.shape[2]
-    offsets = accesses[:, :, 0].astype(np.uint64)
-    mine = PLACES[matrix] if layout == "row" else _turned(PLACES[matrix])
-    line = instruction.line
-
-    def execute(batch: Batch, lanes: Lanes) -> None:
-        detail = "has another address or stride than its warp's first lane"
-        base, stride = (of_warps(batch, lanes, get(batch, lanes), detail) for get in (locate, step_by))
-        with of_part(np.arange(0, WARP * len(base), WARP, np.int64)):
-            _require_fit(base, stride * np.uint64(dtype.itemsize), dtype, action)
-        held = np.empty((len(base), SIZE**2), dtype)
-        if action == "store":
-            fragment = np.stack([batch.threads.spread(read(batch, lanes), lanes) for read in reads], axis=1)
-            held[:, mine] = fragment.view(dtype).reshape(-1, WARP, 8)
-        for where, warps, begin in _parts(space, base):
-            here = np.repeat(warps, WARP)
-            those, part = batch.threads.among(lanes, here), held[warps]
-            with of_part(np.flatnonzero(here)):
-                for places, offset in zip(accesses, offsets, strict=True):
-                    steps = offset // SIZE * stride[warps, None] + offset % SIZE
-                    addresses = (begin[:, None] + steps * np.uint64(dtype.itemsize)).ravel()
-                    if action == "load":
-                        loaded = batch.spaces.load(where, addresses, those, dtype, count, as_warp=True)
-                        for i, value in enumerate(loaded):
-                            part[:, places[:, i]] = value.reshape(-1, WARP)
-                    else:
-                        values = [part[:, places[:, i]].ravel() for i in range(count)]
-                        batch.spaces.store(where, addresses, those, values, as_warp=True)
-                    batch.counter.count(line, where, action, addresses, those, count * dtype.itemsize)
-                    batch.tracer.access(line, where, action, addresses, those, count * dtype.itemsize)
-            held[warps] = part
-        if action == "load":
-            fragment = held[:, mine].reshape(-1, 8)
-            values = fragment if kind == "f32" else fragment.view(np.uint32)
-            for register, value in zip(held_in, [*values.T] * (len(held_in) // values.shape[1]), strict=True):
-                batch.registers.write(register.name, np.ascontiguousarray(value), lanes)
-
-    return of_whole_warps(execute, "wmma")
-
-
-def _multiply(
-    instruction: Instruction,
-    reader: Callable,
-    numbers: Callable[[np.ndarray], np.ndarray],
-    count: int,
-    of_d: np.dtype,
-    of_c: np.dtype,
-) -> Step:
-    """Decode ``mma d, a, b, c``. Four registers hold a fragment of A or B; for FP16 four more repeat them.
-
-    `numbers` decodes their words to numbers, and `count` is the number of registers. Elements of float16 lie two in a
-    register of C or D, which are of those types. To such a D, the sum in float32 is rounded to nearest.
-    """
-    named = zip(instruction.operands, (2 * of_d.itemsize, count, count, 2 * of_c.itemsize), strict=True)
-    d, *sources = (registers(operand, size, instruction) for operand, size in named)
-    reads = [[reader(register, "b32", instruction) for register in source] for source in sources]
-
-    def matrix(batch: Batch, lanes: Lanes, name: str) -> np.ndarray:
-        words = [batch.threads.spread(read(batch, lanes), lanes) for read in reads["abc".index(name)]]
-        if name != "c":
-            if words[4:] and any(not np.array_equal(*pair) for pair in zip(words[:4], words[4:], strict=True)):
-                raise UnsupportedInstruction(
-                    f"line {instruction.line}: the two copies that a fragment has of its "
-                    f"elements differ: {instruction.text}"
-                )
-            words = words[:4]
-        words = np.stack(words, axis=1)
-        elements = words.view(of_c).astype(np.float32) if name == "c" else numbers(words)
-        held = np.empty((len(elements) // WARP, SIZE**2), elements.dtype)
-        held[:, PLACES[name]] = elements.reshape(-1, WARP, 8)
-        return held.reshape(-1, SIZE, SIZE)
-
-    def execute(batch: Batch, lanes: Lanes) -> None:
-        a, b, c = (matrix(batch, lanes, name) for name in "abc")
-        result = np.empty(c.shape, of_d)
-        for first in range(0, len(c), CHUNK):
-            part = slice(first, first + CHUNK)
-            result[part] = multiply_accumulate(a[part], b[part], c[part])
-        elements = result.reshape(-1, SIZE**2)[:, PLACES["d"]].reshape(-1, 8)
-        for register, element in zip(d, elements.view(np.uint32).T, strict=True):
-            batch.registers.write(register.name, np.ascontiguousarray(element), lanes)
-
-    return of_whole_warps(execute, "wmma")
 
 
 def parts(operand: Operand, count: int, instruction: Instruction) -> tuple[Operand, ...]:
@@ -404,12 +349,12 @@ def registers(operand: Operand, count: int, instruction: Instruction) -> tuple[R
     return found
 
 
-def _require_fit(base: np.ndarray, pitch: np.ndarray, dtype: np.dtype, action: str) -> None:
+def _require_fit(base: np.ndarray, pitch: np.ndarray, width: int, least: int, action: str) -> None:
     """Raise Violation for a warp whose matrix or pitch in bytes is misaligned, or whose rows overlap in a store."""
     for stray, detail in (
-        (base % ALIGNMENT, "a matrix at address {:#x}, not a multiple of 32"),
+        (base % np.uint64(least), f"a matrix at address {{:#x}}, not a multiple of {least}"),
         (pitch % STRIDE_STEP, "a stride of {1} bytes, not a multiple of 16"),
     ):
         refuse("misaligned", stray, lambda warp, detail=detail: detail.format(int(base[warp]), int(pitch[warp])))
-    close = (pitch < SIZE * dtype.itemsize) & (action == "store")
+    close = (pitch < width) & (action == "store")
     refuse("race", close, lambda warp: f"stores rows that overlap, {pitch[warp]} bytes apart")

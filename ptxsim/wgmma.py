@@ -68,8 +68,9 @@ def step(instruction: Instruction, reader: Callable, _address: Callable) -> Step
     if opcode == WAIT and len(operands) == 1 and isinstance(operands[0], Immediate) and operands[0].value >= 0:
         return of_whole_warps(partial(_wait, instruction.line, operands[0].value), "wgmma")
     match = MULTIPLY.fullmatch(opcode)
-    if match and int(match[1]) in range(8, 257, 8) and match.groups()[1:] in KINDS and len(operands) >= 6:
-        return _multiply(instruction, reader, int(match[1]), KINDS[match.groups()[1:]])
+    kind = match and KINDS.get("mma.sync.aligned.m16n8k{1}.row.col.{2}.{3}.{3}.{2}".format(*match.groups()))
+    if kind and int(match[1]) in range(8, 257, 8) and len(operands) >= 6:
+        return _multiply(instruction, reader, int(match[1]), kind)
     raise unsupported(instruction)
 
 

@@ -37,8 +37,7 @@ def run(
     unwritten : collection of str
         Those of A, B and C that hold nothing: reading them before the kernel has written them is a fault.
     races : bool
-        Whether to look for races in global memory too, which takes two to six times as long. Where threads meet at
-        mbarriers, and no copy engine does, that is done in any case: it is what knows which accesses mbarriers order.
+        Whether to look for races in global memory too, which takes two to six times as long.
     budget : int
         Instructions that a thread may execute.
 
@@ -66,7 +65,7 @@ def run(
             fresh=fresh,
             trace=trace,
             budget=budget,
-            careful=races or ("mbarrier." in binary.ptx and "cp.async.bulk" not in binary.ptx),  # or all seem races
+            careful=races,
         )
         machine.run(launch.grid, blocks, progress)
     except UnsupportedInstruction as error:

@@ -99,22 +99,15 @@ class SharedMachine(Machine):
             self.simulate(blocks, only, progress)
             before = self.first[2]
             changed = {key: array for key, array in arrays.items() if array.tobytes() != before[key].tobytes()}
-            return (machine.counts(), machine.trace, machine.events, machine.notes), changed
+            return (machine.counts(), self.trace, self.events, machine.notes), changed
 
         self.left, changed = left(digest, simulated)
+        self.trace, self.events = self.left[1:3]
         for key, value in changed.items():
             arrays[key][...] = value
 
     def counts(self):
         return self.left[0] if self.left else super().counts()
-
-    @property
-    def trace(self):
-        return self.left[1] if self.left else super().trace
-
-    @property
-    def events(self):
-        return self.left[2] if self.left else super().events
 
     @property
     def notes(self):

@@ -184,6 +184,7 @@ def test_in_that_of_another_block_they_are_refused():
 
 
 def test_video_instructions_are_refused_with_what_to_do():
-    source = "__global__ void k(unsigned* a) { a[0] = __vabsdiffu4(a[0], a[1]); }"
-    message = refused(source, 1, 1, a=np.zeros(2, np.uint32))
+    form = "vabsdiff4.s32.s32.s32.sat %0, %1, %2, %0;"
+    source = f'__global__ void k(int* a) {{ asm("{form}" : "+r"(a[0]) : "r"(a[1]), "r"(a[2])); }}'
+    message = refused(source, 1, 1, a=np.zeros(3, np.int32))
     assert "does not know: vabsdiff4" in message and "take the bytes apart with shifts" in message

@@ -172,6 +172,41 @@ def test_cooperative_groups():
         assert odd[32 * warp + who].tolist() == [i + 100 * len(who) for i in range(len(who))]
 
 
+COALESCED = """#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+#include <cooperative_groups/scan.h>
+namespace cg = cooperative_groups;
+__global__ void k(const int* values, const int* ranks, const unsigned* sets, int* o) {
+    int t = threadIdx.x, i = blockIdx.x * 32 + t, a = values[i];
+    if (!(sets[blockIdx.x] >> t & 1)) return;
+    auto g = cg::coalesced_threads();
+    auto same = cg::labeled_partition(g, a & 1);
+    int all[] = {cg::reduce(g, a, cg::plus<int>()), cg::inclusive_scan(g, a), g.shfl(a, ranks[i] % g.size()),
+                 g.shfl_down(a, 3), g.shfl_up(a, 2), (int)g.match_any(a & 3), (int)g.ballot(a > 0),
+                 (int)(100 * g.size() + g.thread_rank()), cg::reduce(same, a, cg::bit_xor<int>())};
+    for (int k = 0; k < 9; ++k) o[9 * i + k] = all[k];
+}"""
+
+
+def test_any_lanes_as_a_group():
+    """Its ranks are places among the lanes that are there, which the library finds by a mask's n-th bit."""
+    random, blocks = np.random.default_rng(5), 20
+    values, ranks = random.integers(-99, 99, (blocks, 32), np.int32), random.integers(0, 999, (blocks, 32), np.int32)
+    sets = np.array([0xFFFFFFFF, 1, 1 << 31, *random.integers(1, 1 << 32, blocks - 3)], np.uint32)
+    o = np.zeros((blocks, 32, 9), np.int32)
+    launch(COALESCED, blocks, 32, values=values, ranks=ranks, sets=sets, o=o)
+    for block, members in enumerate(sets.tolist()):
+        lanes = [lane for lane in range(32) if members >> lane & 1]
+        a = values[block, lanes]
+        for rank, lane in enumerate(lanes):
+            below, above = max(rank - 2, 0) if rank >= 2 else rank, rank + 3 if rank + 3 < len(a) else rank
+            want = [a.sum(), a[: rank + 1].sum(), a[ranks[block, lane] % len(a)], a[above], a[below]]
+            want += [sum(1 << i for i, of in enumerate(a) if of & 3 == a[rank] & 3)]
+            want += [sum(1 << i for i, of in enumerate(a) if of > 0), 100 * len(a) + rank]
+            want += [np.bitwise_xor.reduce(a[a & 1 == a[rank] & 1])]
+            assert o[block, lane].tolist() == [(int(of) + 2**31) % 2**32 - 2**31 for of in want], (block, lane)
+
+
 def test_other_blocks_of_a_cluster_by_generic_addresses():
     """Cooperative groups map them to such addresses. A prefetch to L2 counts once for each warp."""
     source = """

@@ -9,19 +9,17 @@ import pytest
 
 import ptxsim
 from ptxsim.functions import CARRYING, FUNCTIONS
-from ptxsim.instructions import OPERATIONS
 from ptxsim.ptx import DTYPES
 
 from ..together import for_each
-from .cuda import per_thread
+from .cuda import launch, per_thread
 
-ALL = FUNCTIONS | OPERATIONS
 DIRECTED = ("rz", "rm", "rp")
 MANTISSA = {"f16": 10, "f32": 23, "f64": 52}
 
 
 def run(opcode, *operands):
-    of = ALL[opcode]
+    of = FUNCTIONS[opcode]
     with np.errstate(all="ignore"):
         result = of.function(*(np.asarray(a, DTYPES[t]) for a, t in zip(operands, of.operands, strict=True)))
     assert result.dtype == DTYPES[of.result], opcode
@@ -72,7 +70,7 @@ EXACT = {
 @for_each(name=EXACT, mode=DIRECTED, t=["f32", "f64"])
 def test_directed_rounding_is_that_of_the_exact_result(name, mode, t):
     opcode, inexact = f"{name}.{mode}.{t}", 0
-    columns = [np.random.default_rng(i).permutation(samples(t, seed=i)) for i in range(len(ALL[opcode].operands))]
+    columns = [np.random.default_rng(i).permutation(samples(t, seed=i)) for i in range(len(FUNCTIONS[opcode].operands))]
     if name == "fma":
         with np.errstate(all="ignore"):
             columns[2][::3] = -(columns[0] * columns[1])[::3]  # what cancels
@@ -357,7 +355,7 @@ for _one, _other in product(("u32", "s32"), repeat=2):
 
 @pytest.mark.parametrize("opcode", BITS)
 def test_bits_are_those_of_python(opcode):
-    random, of = np.random.default_rng(0), ALL[opcode]
+    random, of = np.random.default_rng(0), FUNCTIONS[opcode]
     columns = []
     for t in of.operands:
         info = np.iinfo(DTYPES[t])
@@ -369,6 +367,75 @@ def test_bits_are_those_of_python(opcode):
     for i, got in enumerate(run(opcode, *columns).tolist()):
         row = [int(column[i]) for column in columns]
         assert (got - BITS[opcode](*row)) % (1 << width) == 0, row
+
+
+def test_the_nth_bit_that_is_set():
+    """From a place on, up for positive numbers and down for negative ones; 0 asks for the bit at the place itself."""
+    random = np.random.default_rng(0)
+    for word in [0, 1, 1 << 31, 0xFFFFFFFF, *random.integers(0, 1 << 32, 6).tolist()]:
+        rows = list(product((word,), range(32), range(-33, 34)))
+        for (_, base, count), got in zip(rows, run("fns.b32", *zip(*rows, strict=True)).tolist(), strict=True):
+            way = range(base, 32) if count > 0 else range(base, -1, -1) if count else (base,)
+            set_ = [place for place in way if word >> place & 1]
+            nth = max(abs(count), 1) - 1
+            assert got == (set_[nth] if nth < len(set_) else 0xFFFFFFFF), (hex(word), base, count)
+
+
+@pytest.mark.parametrize("source", ["f32", "f64"])
+@pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
+def test_bfloat16_in_every_mode(source, mode):
+    """It is one of the two neighbours: the nearest, or the one on the side of the mode; a float64 is rounded once."""
+    least, edges = 2.0**-133, [0.0, -0.0, np.inf, -np.inf, np.finfo(DTYPES[source]).max, 2.0**-150, 1 + 2.0**-8]
+    tie = np.array([1 + 2.0**-8, 1 + 3 * 2.0**-8, 2.0**-134, 1 + 2.0**-8 + 2.0**-40, 1 + 2.0**-8 - 2.0**-40])
+    x = np.concatenate([edges, tie, -tie, samples("f32", 300).astype(np.float64)]).astype(DTYPES[source])
+    x = x[~np.isnan(x)]
+    for number, found in zip(x.tolist(), run(f"cvt.{mode}.bf16.{source}", x).tolist(), strict=True):
+        got = float(np.array([found << 16], np.uint32).view(np.float32)[0])
+        assert math.copysign(1, got) == math.copysign(1, number)
+        if math.isinf(number) or math.isinf(got):
+            away = mode == "rn" or mode == {1.0: "rp", -1.0: "rm"}[math.copysign(1, number)]
+            assert got == number or (math.isinf(got) and away and abs(number) > 255 * 2.0**120)
+            continue
+        unit = Fraction(max(least, 2.0 ** (math.frexp(number)[1] - 8)))
+        exact = Fraction(number) / unit
+        rounded = {"rn": round, "rz": math.trunc, "rm": math.floor, "rp": math.ceil}[mode](exact)
+        beyond = mode != "rn" and abs(number) > abs(got) == 255 * 2.0**120
+        assert Fraction(got) == rounded * unit or beyond, (number, got)
+
+
+SIMD = {
+    "__vabsdiffu4(a[t], b[t])": (8, False, lambda x, y: abs(x - y)),
+    "__vmaxs2(a[t], b[t])": (16, True, max),
+    "__vimin_s16x2_relu(a[t], b[t])": (16, True, lambda x, y: max(min(x, y), 0)),
+    "__vimax_s32_relu(a[t], b[t])": (32, True, lambda x, y: max(x, y, 0)),
+}
+
+
+def lanes_of(words, width, signed):
+    return words.view(f"{'i' if signed else 'u'}{width // 8}").reshape(len(words), -1).tolist()
+
+
+@pytest.mark.parametrize("text", SIMD)
+def test_several_numbers_in_a_word(text):
+    width, signed, function = SIMD[text]
+    a, b = np.random.default_rng(0).integers(0, 1 << 32, (2, 64), np.uint32)
+    got = lanes_of(per_thread(f"o[t] = {text};", a, b, out=np.uint32), width, signed)
+    rows = zip(lanes_of(a, width, signed), lanes_of(b, width, signed), strict=True)
+    assert got == [[function(x, y) for x, y in zip(one, other, strict=True)] for one, other in rows]
+    three = [[function(x, 3) for x in row] for row in lanes_of(a, width, signed)]
+    constant = "".join(f"{3:0{width // 4}x}" for _ in range(32 // width))
+    assert (
+        lanes_of(per_thread(f"o[t] = {text.replace('b[t]', f'0x{constant}')};", a, out=np.uint32), width, signed)
+        == three
+    )
+
+
+@pytest.mark.parametrize(("name", "width"), [("__vsadu4", 8), ("__vsadu2", 16)])
+def test_sums_of_distances(name, width):
+    a, b = np.random.default_rng(0).integers(0, 1 << 32, (2, 64), np.uint32)
+    rows = zip(lanes_of(a, width, False), lanes_of(b, width, False), strict=True)
+    want = [sum(abs(x - y) for x, y in zip(one, other, strict=True)) for one, other in rows]
+    assert per_thread(f"o[t] = {name}(a[t], b[t]);", a, b, out=np.uint32).tolist() == want
 
 
 def test_sums_of_many_words_carry():
@@ -383,13 +450,77 @@ def test_sums_of_many_words_carry():
             return [sum(int(w) << bits * i for i, w in enumerate(column)) for column in words.T]
 
         for name, sign in (("add", 1), ("sub", -1)):
-            flag, words = np.zeros(100, np.uint32), []
+            flag, words = np.full(100, name == "sub", np.uint32), []
             for i in range(4):
                 function, _ = CARRYING[f"{name}{'c' * (i > 0)}.cc.{t}"]
                 word, flag = function(a[i], b[i], flag.astype(np.uint32))
                 words.append(word)
             expected = [(x + sign * y) % (1 << 4 * bits) for x, y in zip(number(a), number(b), strict=True)]
             assert number(np.array(words)) == expected
+
+
+def test_sums_and_differences_share_a_flag():
+    """A borrow is no carry: a sum behind a difference adds 1 where nothing is borrowed, as in the machine code."""
+    a, b = np.array([3, 5, 7, 0], np.uint32), np.array([5, 5, 3, 1], np.uint32)
+    got = per_thread(
+        """unsigned before, sum, difference;
+    asm("sub.cc.u32 %0, %2, %3; addc.u32 %1, 10, 0;" : "=r"(before), "=r"(sum) : "r"(a[t]), "r"(b[t]));
+    asm("add.cc.u32 %0, %2, %3; subc.u32 %1, 10, 0;" : "=r"(before), "=r"(difference) : "r"(~a[t]), "r"(b[t]));
+    o[t] = 100 * sum + difference;""",
+        a, b, out=np.uint32
+    )  # fmt: skip
+    assert got.tolist() == [100 * (10 + (x >= y)) + 10 - (y <= x) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_integers_of_128_bits(signed):
+    """The compiler divides them with many carries; numbers of every length, and some near powers of two."""
+    random = np.random.default_rng(signed)
+    lengths = random.integers(1, 129, (300, 2))
+    rows = [[int.from_bytes(random.bytes(16), "little") >> 128 - int(length) for length in row] for row in lengths]
+    rows += [[(1 << 128) - 1 - i, 1 << i] for i in range(128)] + [[(1 << 128) - i, (1 << 64) - i] for i in range(1, 9)]
+
+    def value(number):
+        number %= 1 << 128
+        return number - (number >> 127 << 128) if signed else number
+
+    rows = [(value(x), value(y) or 1) for x, y in rows]
+    words = [
+        np.array([[row[of] >> shift & (1 << 64) - 1 for shift in (0, 64)] for row in rows], np.uint64) for of in (0, 1)
+    ]
+    got = np.zeros((len(rows), 6, 2), np.uint64)
+    source = f"""typedef {"" if signed else "unsigned"} __int128 T;
+typedef unsigned long long Word;
+__device__ T whole(const Word* of) {{ return T((unsigned __int128)of[1] << 64 | of[0]); }}
+__global__ void k(const Word* a, const Word* b, Word* o, int n) {{
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    if (t >= n) return;
+    T x = whole(a + 2 * t), y = whole(b + 2 * t);
+    T all[] = {{x + y, x - y, x * y, x / y, x % y, x >> (int)(y & 127)}};
+    for (int i = 0; i < 6; ++i) {{ o[12 * t + 2 * i] = all[i]; o[12 * t + 2 * i + 1] = all[i] >> 64; }}
+}}"""
+    launch(source, 4, 128, a=words[0], b=words[1], o=got, n=np.int32(len(rows)))
+    for (x, y), found in zip(rows, got.tolist(), strict=True):
+        quotient = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+        wanted = x + y, x - y, x * y, quotient, x - y * quotient, x >> (y & 127)
+        assert [value(low + (high << 64)) for low, high in found] == [value(number) for number in wanted], (x, y)
+
+
+@pytest.mark.parametrize("kind", sorted({kind for of in FUNCTIONS.values() for kind in of.operands}))
+def test_an_operand_may_have_one_element_for_all_lanes(kind):
+    """A constant has one; the result is that of as many as the others have."""
+    random = np.random.default_rng(0)
+    for opcode, of in FUNCTIONS.items():
+        if of.operands[0] != kind:
+            continue
+        many = [np.frombuffer(random.bytes(8 * DTYPES[t].itemsize), f"u{DTYPES[t].itemsize}") | 1 for t in of.operands]
+        many = [a % 2 == 0 if t == "pred" else a.view(DTYPES[t]) for a, t in zip(many, of.operands, strict=True)]
+        for constant in range(len(many) if len(many) > 1 else 0):
+            one = [a[:1] if place == constant else a for place, a in enumerate(many)]
+            all_ = [np.repeat(a[:1], 8) if place == constant else a for place, a in enumerate(many)]
+            with np.errstate(all="ignore"):
+                got, wanted = of.function(*one), of.function(*all_)
+            assert got.dtype == wanted.dtype and got.tobytes() == wanted.tobytes(), opcode
 
 
 def test_compares_that_combine():
@@ -484,6 +615,7 @@ def test_ends_of_operations_on_halves():
 
 def test_bfloat16_and_integers():
     assert run("cvt.rn.bf16.s32", [3, -257, 2**24 + 1]).tolist() == [0x4040, 0xC380, 0x4B80]
+    assert run("cvt.rm.bf16.s32", [3, -257, 2**24 + 1]).tolist() == [0x4040, 0xC381, 0x4B80]
     assert run("cvt.rzi.s32.bf16", [0x4060, 0xC060, 0x7FFF]).tolist() == [3, -3, 0]
     assert run("cvt.rmi.bf16.bf16", [0x4060, 0xC060]).tolist() == [0x4040, 0xC080]
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from ptxsim.decode import OPERATIONS
+from ptxsim.functions import FUNCTIONS
 from ptxsim.instructions import OPERATIONS as BASIC
 from ptxsim.memory import RANK, SHARED_WINDOW
 from ptxsim.ptx import DTYPES
@@ -136,7 +136,7 @@ WIDE = pytest.mark.parametrize("of", [F32, F64], ids=lambda of: of.kind)
 
 def run(opcode, *columns):
     """Apply an opcode to lists of bits or integers; return a list of the same."""
-    operation = OPERATIONS[opcode]
+    operation = FUNCTIONS[opcode]
     arrays = [
         np.array(
             [number & (1 << 8 * DTYPES[kind].itemsize) - 1 for number in column], f"u{DTYPES[kind].itemsize}"
@@ -249,12 +249,12 @@ def test_fma_at_the_ends_of_float64(exponent):
 def test_fma_broadcasts():
     lanes = np.arange(8, dtype=np.float32)
     one = np.array([2.0**-30], np.float32)  # 2**-30 · 2**-120 is a tie below the least subnormal
-    fma = OPERATIONS["fma.rn.f32"].function
+    fma = FUNCTIONS["fma.rn.f32"].function
     assert fma(one, one, lanes).tolist() == (lanes.astype(np.float64) + 2.0**-60).astype(np.float32).tolist()
     tiny = np.array([2.0**-75], np.float32)
     assert fma(tiny, tiny, np.zeros(4, np.float32)).tolist() == [0, 0, 0, 0]
     assert fma(tiny, tiny * np.float32(1.5), np.zeros(4, np.float32)).tolist() == [2.0**-149] * 4
-    wide = OPERATIONS["fma.rn.f64"].function
+    wide = FUNCTIONS["fma.rn.f64"].function
     assert wide(np.array([0.5]), np.array([4.0]), np.arange(8.0)).tolist() == [2 + c for c in range(8)]
     assert wide(np.array([0.0, 2.0**-600]), np.array([2.0**-500]), np.array([3.0])).tolist() == [3, 3]
 
@@ -440,7 +440,7 @@ COUNTS = [0, 1, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 255, 256, 264, 1 << 31
 
 
 def operands_of(opcode):
-    kinds = OPERATIONS[opcode].operands
+    kinds = FUNCTIONS[opcode].operands
     name = opcode.split(".")[0]
     counts = {"shl": 1, "shr": 1, "shf": 1, "bfi": 2, "bfe": 2}.get(name, 0)
     choices = [samples(kind) for kind in kinds[: len(kinds) - counts]] + [COUNTS] * counts
@@ -454,7 +454,7 @@ INTEGER = [opcode for opcode in BASIC if reference(opcode)]
 
 @for_each(opcode=INTEGER)
 def test_integer_operation(opcode):
-    meaning, operation = reference(opcode), OPERATIONS[opcode]
+    meaning, operation = reference(opcode), FUNCTIONS[opcode]
     rows = operands_of(opcode)
     got = run(opcode, *zip(*rows, strict=True))
     bits = 8 * DTYPES[operation.result].itemsize if operation.result != "pred" else 1
@@ -481,7 +481,7 @@ def test_chains_of_conversions(number, kinds):
     expected, array = wrap(number, kinds[0]), np.array([number], np.uint64).astype(DTYPES[kinds[0]])
     for source, target in itertools.pairwise(kinds):
         expected = wrap(expected, target)
-        array = OPERATIONS[f"cvt.{target}.{source}"].function(array)
+        array = FUNCTIONS[f"cvt.{target}.{source}"].function(array)
     assert array.tolist() == [expected]
 
 
@@ -492,7 +492,7 @@ def test_moves_keep_a_nan_as_it_is():
 
 
 def test_what_counts_as_floating_point_operations():
-    flops = {opcode: operation.flops for opcode, operation in OPERATIONS.items() if operation.flops}
+    flops = {opcode: operation.flops for opcode, operation in FUNCTIONS.items() if operation.flops}
     plain = {
         f"{name}.{kind}": count
         for kind in ("f32", "f64")
@@ -502,8 +502,8 @@ def test_what_counts_as_floating_point_operations():
     of_names = {opcode.partition(".")[0]: count for opcode, count in flops.items()}
     assert of_names == {"fma": 2, "add": 1, "sub": 1, "mul": 1}
     classes = {"fma", "float", "integer", "compare", "move", "convert"}
-    assert {operation.kind for operation in OPERATIONS.values()} == classes
-    assert all(re.fullmatch(r"[a-z][\w.:]*", opcode) for opcode in OPERATIONS)
+    assert {operation.kind for operation in FUNCTIONS.values()} == classes
+    assert all(re.fullmatch(r"[a-z][\w.:]*", opcode) for opcode in FUNCTIONS)
 
 
 @pytest.mark.parametrize("name", ["mul.hi.u64", "mul.hi.s64"])
@@ -515,7 +515,7 @@ def test_the_upper_half_of_products_of_64_bits(name):
     values = np.concatenate([np.array(edges, dtype), random])
     a, b = (part.ravel() for part in np.meshgrid(values, values))
     with np.errstate(all="ignore"):
-        got = OPERATIONS[name].function(a, b)
+        got = FUNCTIONS[name].function(a, b)
     assert got.dtype == dtype
     assert got.tolist() == [int(x) * int(y) >> 64 for x, y in zip(a.tolist(), b.tolist(), strict=True)]
 

@@ -116,7 +116,7 @@ def test_several_phases_at_once():
 
 @pytest.mark.parametrize("blocks", [1, 3])
 def test_blocks_have_their_own(blocks):
-    body = RELAY.format(role="<") + "\n    c[blockIdx.x * 64 + t] = t;\n"
+    body = "    c += blockIdx.x * 64;\n" + RELAY.format(role="<") + "\n    c[t] = t;\n"
     got, _ = run_bits(waiting(body), columns=64 * blocks)
     assert got.tolist() == list(range(64)) * blocks
 
@@ -250,6 +250,14 @@ def test_cudas_primitives_of_barriers():
             primitives(lacking)
     with pytest.raises(SimulationFault, match="nothing has made one"):
         primitives(PRIMITIVES.replace("&bar); __mbarrier_init(&bar, 1)", "&bar); __mbarrier_arrive(&bar)"))
+
+
+def test_a_machine_alone_knows_what_mbarriers_order():
+    """It keeps the history for that, asked or not: the first run is the only one, and no race is doubtful."""
+    a, c = np.random.default_rng(1).standard_normal((5, 64), np.float32), np.zeros(64, np.float32)
+    machine = ptxsim.Machine(ptxsim.parse(*ptxsim.compile(PRIMITIVES, "probe")), "probe", 64, {"a": a, "c": c})
+    machine.run(1)
+    assert np.array_equal(c, a[:, ::-1].cumsum(axis=0)[-1]) and not machine.execution.code.signals
 
 
 def test_a_wait_that_asks_goes_on_whatever_the_answer_is():

@@ -477,8 +477,16 @@ def test_products_and_sums_of_tf32(a, b, c):
 
 def test_kinds_make_numbers_of_words():
     word = np.array([0x3F803FFF, 0xC0403F00], np.uint32)
-    assert KINDS["16", "f32", "bf16"].numbers(word).tolist() == [1.9921875, 1.0, 0.5, -3.0]
-    assert KINDS["8", "f32", "tf32"].numbers(word).tolist() == [1.0009765625, -3.001953125]
+    assert KINDS["mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"].numbers(word).tolist() == [
+        1.9921875,
+        1.0,
+        0.5,
+        -3.0,
+    ]
+    assert KINDS["mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"].numbers(word).tolist() == [
+        1.0009765625,
+        -3.001953125,
+    ]
 
 
 ROUNDED = {  # float32 and the TF32 that is nearest, ties away from zero

@@ -250,6 +250,32 @@ def test_virtual_functions():
     assert a.tolist() == [3 * t if t % 2 else 25 + t for t in range(6)]
 
 
+DESTRUCTORS = """#include <new>
+struct Base { int* to; __device__ Base(int* to) : to(to) {} __device__ virtual ~Base() { *to += 100; } };
+struct Derived : Base { __device__ Derived(int* to) : Base(to) {} __device__ ~Derived() override { *to += 7; } };
+__global__ void k(int* a, bool heap) {
+    __shared__ alignas(16) char room[64][16];
+    int t = threadIdx.x;
+    Base* it = t % 2 ? new (room[t]) Base(a + t) : new (room[t]) Derived(a + t);
+    if (heap) delete it; else it->~Base();  // here
+}"""
+
+
+def test_other_orders_print_nothing(capsys):
+    source = '#include <cstdio>\n__global__ void k(int* a) { a[threadIdx.x] = printf("%d\\n", a[threadIdx.x]); }'
+    launch(source, 1, 2, a=np.array([4, 2], np.int32), _orders=5)
+    assert capsys.readouterr().out == "[block 0, thread 0] 4\n[block 0, thread 1] 2\n"
+
+
+def test_virtual_destructors():
+    """Each has a form that frees memory, in the table of its class; only whoever deletes an object calls that one."""
+    a = np.zeros(40, np.int32)
+    launch(DESTRUCTORS, 1, 40, a=a, heap=np.bool_(False))
+    assert a.tolist() == [100 if t % 2 else 107 for t in range(40)]
+    found = fault(DESTRUCTORS, 1, 40, a=a, heap=np.bool_(True))
+    assert found.kind == "out of bounds" and "which is of no heap" in str(found)
+
+
 def test_only_functions_whose_address_is_taken_belong_to_a_call_by_a_pointer():
     """The other kernel calls one by its name alone, and it may do what the simulator does not know."""
     source = """__device__ __noinline__ int odd(int n) { long long t; asm volatile("mov.u64 %0, %%clock64;" : "=l"(t));
@@ -308,14 +334,19 @@ def test_what_calls_are_refused():
     source = "__global__ void k(int** a) { a[0] = (int*)malloc(8); }"
     wmma = """#include <mma.h>
 using namespace nvcuda::wmma;
-__global__ void k(half* a) { fragment<accumulator, 32, 8, 16, half> c; load_matrix_sync(c, a, 16, mem_row_major);
-    store_matrix_sync(a, c, 16, mem_col_major); }"""
-    words = ", as of tensor cores it knows FP16, BF16, TF32 and INT8, in the shapes and with the sums that"
-    assert words in refused(wmma, 1, 32, a=np.zeros(256, np.float16))
+__global__ void k(int* a) { fragment<matrix_a, 8, 8, 32, experimental::precision::s4, row_major> f;
+    load_matrix_sync(f, a, 32); a[threadIdx.x] = f.x[0]; }"""
+    words = ", as of tensor cores it knows FP16, BF16, TF32, INT8 and FP64, in the shapes and sums that"
+    assert words in refused(wmma, 1, 32, a=np.zeros(256, np.int32))
+    tile = """#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+__global__ void k(int* a) { __shared__ cg::block_tile_memory<128> memory; auto block = cg::this_thread_block(memory);
+    auto tile = cg::tiled_partition<64>(block); a[threadIdx.x] = tile.shfl(a[threadIdx.x], 3); }"""
+    assert "tiles of cooperative groups have at most 32" in refused(tile, 1, 128, a=np.zeros(128, np.int32))
     barrier = """#include <cuda/barrier>
 __global__ void k(int* a) { __shared__ cuda::barrier<cuda::thread_scope_block> meet;
     if (threadIdx.x == 0) init(&meet, 32); __syncthreads(); meet.arrive_and_wait(); a[threadIdx.x] = 1; }"""
-    assert "cuda::barrier and cuda::pipeline" in refused(barrier, 1, 32, a=np.zeros(32, np.int32))
+    assert "cuda::barrier and a shared cuda::pipeline" in refused(barrier, 1, 32, a=np.zeros(32, np.int32))
     assert "does not know: call.uni (retval0), malloc" in refused(source, 1, 1, a=np.zeros(4, np.int32))
 
 

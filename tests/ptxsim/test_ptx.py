@@ -277,6 +277,8 @@ def test_a_register_that_nothing_wrote():
 REFUSED = {
     "clock": "c[t] = clock();",
     "clock of 64 bits": "c[t] = clock64();",
+    "the time": 'unsigned long long n; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(n)); c[t] = n;',
+    "its lower half": 'asm volatile("mov.u32 %0, %%globaltimer_lo;" : "=r"(c[t]));',
     "place on the chip": 'asm("mov.u32 %0, %%smid;" : "=r"(c[t]));',
     "heap": "int* p = new int[K]; p[t] = 3; c[t] = p[K - 1];",
     "texture": "C[t] = tex2D<float>(K, 1.0f, 2.0f);",
