@@ -119,8 +119,8 @@ def lasted(kernel: Kernel) -> tuple[float, float] | None:
     """Return the milliseconds of a lasting run at 4096 and its share of cuBLAS's speed; None if it isn't recorded."""
     for recording in ("sustained", "lasting"):
         with suppress(ArgumentError):
-            ms, theirs = (of(who, recording=recording).ms for who in (kernel, ROUTINES[kernel.types.name]))
-            return ms, theirs / ms
+            ms = of(kernel, recording=recording).ms
+            return ms, of(ROUTINES[kernel.types.name], recording=recording).ms / ms
     return None
 
 
