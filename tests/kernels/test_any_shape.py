@@ -46,6 +46,39 @@ def tiles_and_steps(of, shape):
     return -(-M // (of["BM"] * of["CLUSTER"])) * -(-N // of["BN"]), -(-K // BK)
 
 
+# The order of tiles.
+
+
+def strips(group, tiles_m, tiles_n, clusters):
+    """Return how many rows and columns of tiles the first tiles of all clusters need, walked in groups of rows."""
+    first, inside = np.divmod(np.arange(clusters), group * tiles_n)
+    across, down = np.divmod(inside, np.minimum(tiles_m - first * group, group))
+    return len({*(first * group + down)}) + len({*across})
+
+
+@pytest.mark.parametrize("side", [4096, 8192, 16384])
+def test_large_matrices_are_walked_in_squares(side):
+    """All tiles at work then need fewer rows and columns than in the groups that suit small matrices."""
+    division = (
+        KERNEL.variant(**setting(128, 256, 4, 2))
+        .divided(0, 66)
+        .resolve(operands.imagined(*(side,) * 3, FP16), H200)
+        .division
+    )
+    walked, tiles = division.counts["group"], (side // 256, side // 256)
+    assert walked == any_shape.SQUARE // 256 != any_shape.GROUP // 256
+    need = {group: strips(group, *tiles, 66) for group in range(1, tiles[0] + 1)}
+    assert need[walked] == min(need.values()) < need[any_shape.GROUP // 256]
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows"), [((2048,) * 3, "GROUP"), ((8192, 8192, 64), "GROUP"), ((3072, 3200, 3072), "SQUARE")]
+)
+def test_small_matrices_are_walked_in_narrow_groups(shape, rows):
+    launch = KERNEL.variant(**setting(128, 256, 4, 1)).divided(0, 64).resolve(operands.imagined(*shape, FP16), H200)
+    assert launch.division.counts["group"] == getattr(any_shape, rows) // 128
+
+
 # What the compiler makes of it.
 
 
