@@ -30,14 +30,16 @@ NAMES = (
 )
 """The chapter's names for `STEPS`."""
 
-_, _, SHALLOW, _, ONE, TWO, _, TWO_SHARED, _, WIDE, WIDE_FREE = STEPS_TESTED
+TWO_EARLY, FOUR_EARLY, SHALLOW, _, ONE, TWO, ALONE, TWO_SHARED, WIDE_SHARED, WIDE, WIDE_FREE = STEPS_TESTED
 TRIED = (*STEPS, *STEPS_TESTED, *STEPS_NOT_COUNTED)
 """All kernels of the chapter, with its tile of C, in FP32."""
 PAIRS = {
-    "one k in each pass of the loop": (ONE, STEPS[3]),
-    "two k in each pass": (TWO, TWO_SHARED),
-    "16 bytes in each load; three blocks without tiles": (WIDE_FREE, STEPS[7]),
-    "16 bytes in each load; four blocks, which spill without tiles": (WIDE, STEPS[7]),
+    "one k in each pass: step 3 without its tile of B": (ONE, ALONE),
+    "one k in each pass: step 3": (ONE, STEPS[3]),
+    "two k in each pass: step 3 with UNROLL = 2": (TWO, TWO_SHARED),
+    "16 bytes in each load: step 5, held to three blocks by unused shared memory": (WIDE_FREE, WIDE_SHARED),
+    "16 bytes in each load: step 5": (WIDE_FREE, STEPS[5]),
+    "16 bytes in each load, held to four blocks, which spill without tiles: step 5": (WIDE, STEPS[5]),
 }
 """Two kernels each, without shared memory and with it, by how they load."""
 
@@ -45,8 +47,10 @@ L1, PIPE, SLOTS = "L1 and shared memory used, %", "FMA pipes used, %", "issue sl
 LONGEST = "waits for L2 or DRAM"
 SQUARE, WHOLE = (profiles.SIZE,) * 3, (3168, 4096, 4096)
 """The second is a whole number of waves, with three blocks or with four on each of 132 SMs."""
-H200, LADDERS, PROFILES, COUNTERS = (
-    str(cards.folder("h200") / f"{name}.json") for name in ("steps", "ladder", "profiles", "counters")
+H200, LADDERS, PROFILES, COUNTERS, H100 = (
+    str(cards.folder(on) / f"{name}.json")
+    for on, *names in (("h200", "steps", "ladder", "profiles", "counters"), ("h100", "steps"))
+    for name in names
 )
 """The chapter's card, whichever is shown: `WHOLE` and `STEPS_TESTED` are recorded on this one alone."""
 
@@ -55,6 +59,12 @@ def timed(kernel: Kernel, size: tuple[int, int, int] = WHOLE) -> Point:
     """Return the recorded time of a kernel, whatever its label."""
     alike = [of for of in TRIED if (of.parameters, of.edits) == (kernel.parameters, kernel.edits)]
     return recorded(alike or kernel, [size], H200).points[0]
+
+
+def profile(kernel: Kernel) -> dict[str, int | float]:
+    """Return the recorded profile of a kernel at 4096, whatever its label."""
+    alike = next(of for of in (BASE, *TRIED) if (of.parameters, of.edits) == (kernel.parameters, kernel.edits))
+    return counted(alike, SQUARE, PROFILES)
 
 
 def blocks(kernel: Kernel) -> int:
@@ -76,7 +86,7 @@ def over(before: Kernel, after: Kernel, size: tuple[int, int, int] = WHOLE) -> s
 def pairs() -> Table:
     """Return the blocks and speeds of `PAIRS` at two sizes, and the range over processes of what tiles gain."""
     return Table(
-        ("how they load", "blocks on an SM", "TFLOP/s, 3168 rows", "4096 rows"),
+        ("how they load: the kernel with tiles", "blocks on an SM", "TFLOP/s, 3168 rows", "4096 rows"),
         [
             (
                 name,
@@ -110,80 +120,116 @@ def steps() -> Table:
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
     sums, gpu, both = BASE.parameters["TM"] * BASE.parameters["TN"], card(), (WHOLE, SQUARE)
-    profile, *alike = (counted(of, SQUARE, PROFILES) for of in (BASE, ONE, STEPS[3], TWO))
+    base, *alike = map(profile, (BASE, ONE, ALONE, STEPS[3], TWO))
     asked, filled = (counted(BASE, SQUARE, COUNTERS)[f"{of}_sectors"] for of in ("global_load", "l1_fill"))
-    states, loop = profiles.shares(profile), Counter(each.opcode.partition(".")[0] for each in hot_loop(sass(BASE)))
+    states, loop = profiles.shares(base), Counter(each.opcode.partition(".")[0] for each in hot_loop(sass(BASE)))
     warp_steps, b_alone = (SQUARE[0] ** 3 / of for of in (32 * sums, 8 * BASE.parameters["BM"]))
     least = WHOLE[0] * WHOLE[1] * WHOLE[2] / 32 / sums / gpu.sms * loop.total() / 4 / (gpu.boost_mhz * 1e3)
-    assert (gpu.sms, gpu.boost_mhz, max(states, key=states.get)) == (132, 1980, LONGEST)
-    assert [loop[of] for of in ("FFMA", "FMUL", "IMAD", "LDG")] == [64, 4, 20, 20] and profile[L1] < profile[PIPE]
     # The profiler counts IMAD among what the FMA pipes execute. If L1 served no block what another one has loaded, it
-    # would fetch B once for each of 2,048 blocks.
+    # would fetch B once for each of 2,048 blocks. IMAD.X adds an address's upper half.
     assert (
-        profile[PIPE] < profile[SLOTS] < 70
+        (gpu.sms, gpu.boost_mhz, max(states, key=states.get)) == (132, 1980, LONGEST)
+        and [loop[of] for of in ("FFMA", "FMUL", "IMAD", "LDG")] == [64, 4, 20, 20]
+        and base[L1] < base[PIPE] < base[SLOTS] < 70
         and filled < b_alone < asked
-        and abs(warp_steps / gpu.sms * (64 + 4 + 20) / 4 / profile["SM cycles"] - profile[PIPE] / 100) < 0.01
+        and abs(warp_steps / gpu.sms * (64 + 4 + 20) / 4 / base["SM cycles"] - base[PIPE] / 100) < 0.01
+        and sum(of.opcode.startswith("IMAD.X") for of in hot_loop(sass(BASE))) == 18
     )
-    # Blocks on an SM, registers and spills.
-    assert [blocks(step) for step in STEPS] == [4, 3, 3, 4, 4, 4, 4, 4, 3] and resources(STEPS[8]).registers == 141
-    assert [*map(blocks, (ONE, TWO, TWO_SHARED, WIDE, WIDE_FREE, SHALLOW))] == [4] * 4 + [3] * 2
-    assert not any(resources(of).spill_store_bytes for of in (*STEPS, ONE, TWO, TWO_SHARED, WIDE_FREE))
-    # The verdict: of all kernels tried, tiles make the fastest one faster; their gain shrinks as loads get better; and
-    # loads bring more than tiles do. Waves are whole unless SQUARE is given.
+    # Blocks on an SM, registers and spills. With three blocks, 168 registers are the most that a thread may have.
+    tested = (ONE, TWO, TWO_SHARED, ALONE, WIDE, WIDE_FREE, SHALLOW, WIDE_SHARED)
+    assert (
+        [*map(blocks, (*STEPS, *tested))] == [4, 3, 3, 4, 4, 4, 4, 4, 3, 4, 4, 4, 4, 4, 3, 3, 3]
+        and not any(resources(of).spill_store_bytes for of in (*STEPS, *tested) if of != WIDE)
+        and resources(WIDE_FREE).registers == 65_536 // (3 * 128) // 8 * 8
+        and [resources(of).registers for of in (STEPS[8], WIDE_SHARED)] == [141, 118]
+    )
+    # The verdict: with as many blocks, tiles lose if neither kernel spills; with a fourth block, they draw level.
     fastest = [
         min((of for of in TRIED if of.parameters["SHARED"] == on), key=lambda of: timed(of, size).ms)
         for size in both
         for on in (0, 1)
     ]
     assert fastest == [WIDE_FREE, STEPS[7], WIDE, STEPS[7]]
-    assert [sum(of.parameters["SHARED"] == on for of in TRIED) for on in (0, 1)] == [7, 21]
-    tiles, loads = gain(ONE, STEPS[3]), [gain(ONE, of) for of in (TWO, WIDE_FREE)]
+    three, four, spilling = ([gain(*pair, size) for size in both] for pair in [*PAIRS.values()][3:])
     # Of the 2,048 tiles, four blocks on each SM make 3.88 waves, as long as 4, three make 5.17, as long as 6.
-    expected = (2048 / 528 / 4) / (2048 / 396 / 6) - 1
-    ladder = recorded(LADDER[9], SQUARE[0], LADDERS).points[0].percent_of_cublas
-    waits, all_loads, instructions = ([of[key] for of in alike] for key in (profiles.L2, "LDG", "all"))
+    waves = (2048 / 528 / 4) / (2048 / 396 / 6) - 1
+    tiles, alone, ladder = gain(ONE, STEPS[3]), gain(ONE, ALONE), recorded(LADDER[9], SQUARE[0], LADDERS).points[0]
+    waits, between, instructions, stores = (
+        [of[key] for of in alike] for key in (profiles.L2, profiles.BETWEEN, "all", "STS")
+    )
+    (globally, shared), fewer = (
+        [[of[key] for of in alike] for key in ("LDG", "LDS")],
+        instructions[0] / instructions[2],
+    )
     assert (
-        ladder > 95
-        and 0 < gain(WIDE_FREE, STEPS[7]) < 0.02 < gain(WIDE, STEPS[7], SQUARE) < tiles < loads[0] < loads[1]
+        ladder.percent_of_cublas > 95
+        and LADDER[9].parameters["BM"] + LADDER[9].parameters["BN"] == 384
+        and all(-0.16 < of < -0.13 for of in three)
+        and timed(STEPS[8]).tflops < timed(WIDE_SHARED).tflops
+        and -0.01 < four[0] < 0 < spilling[0] < spilling[1] < 0.07 < four[1]
+        and abs((1 + four[0]) * (1 + waves) - 1 - four[1]) < 0.01
         and -0.03 < gain(TWO, TWO_SHARED) < 0 < gain(TWO, TWO_SHARED, SQUARE) < 0.01
-        and abs(expected - gain(WIDE_FREE, STEPS[7], SQUARE)) < 0.01
-        and waits[2] < waits[1] < waits[0] / 2
+        and gain(BASE, FOUR_EARLY) < 0 < gain(BASE, TWO_EARLY) < gain(BASE, TWO)
+        # Why tiles gain with one k in each pass. With as many warps, time is instructions times cycles between them.
+        and abs(fewer * between[0] / between[2] - 1 - gain(ONE, STEPS[3], SQUARE)) < 0.01
+        and abs(fewer - between[0] / between[2]) < 0.03
+        and waits[3] < waits[2] < waits[0] / 2 < waits[0] < waits[1]
+        and globally[0] == globally[3] > 4 * globally[1] == 4 * globally[2]
+        and instructions[1] < instructions[2]
+        and alone < -0.08 > gain(ONE, ALONE, SQUARE)
         and "L" * 16 + "S" * 16 in "".join(of.opcode[0] for of in sass(STEPS[3]) if of.opcode[:3] in ("LDG", "STS"))
-        and all_loads[0] == all_loads[2]
-        and all(0.88 < of / instructions[0] < 0.91 for of in instructions[1:])
+        and sum(of.opcode.startswith("LDG") for of in hot_loop(sass(ALONE))) == 4
         and gain(STEPS[2], SHALLOW) < -0.15 < 0.05 < gain(WIDE, WIDE_FREE)
         and gain(WIDE, WIDE_FREE, SQUARE) < -0.03
     )
     return {
         "least": f"{least:.2f}",
         "missed": f"{timed(BASE).ms / least - 1:.0%}",
-        "by slots": f"{profile[SLOTS]:.0f}%",
-        "by pipe": f"{profile[PIPE]:.0f}%",
-        "by l1": f"{profile[L1]:.0f}%",
+        "by slots": f"{base[SLOTS]:.0f}%",
+        "by pipe": f"{base[PIPE]:.0f}%",
+        "by l1": f"{base[L1]:.0f}%",
         "waits": f"{states[LONGEST]:.0%}",
         "asked": f"{asked / 1e6:,.0f}",
         "filled": f"{filled / 1e6:.0f}",
         "B alone": f"{b_alone / 1e6:.0f}",
-        "by l2": f"{counted(BASE, SQUARE, COUNTERS)['l2_sectors'] / 1e6:.0f}",
         **{
             name: f"{timed(of).tflops:.1f}"
-            for name, of in {"base": BASE, "α last": ONE, "two k": TWO, "wide": WIDE_FREE, "wide, four": WIDE}.items()
+            for name, of in {
+                "base": BASE,
+                "α last": ONE,
+                "two early": TWO_EARLY,
+                "four early": FOUR_EARLY,
+                "two k": TWO,
+                "wide": WIDE_FREE,
+                "wide, four": WIDE,
+            }.items()
         },
         "registers": f"{resources(WIDE_FREE).registers}",
+        "of step 5": f"{resources(STEPS[5]).registers}",
         "spilled": f"{resources(WIDE).spill_store_bytes}",
-        "best": f"{gain(WIDE_FREE, STEPS[7]):.0%}",
-        "best at 4096": f"{gain(WIDE, STEPS[7], SQUARE):.0%}",
-        "expected": f"{expected:.1%}",
-        "three at 4096": f"{gain(WIDE_FREE, STEPS[7], SQUARE):.1%}",
+        "spilled by four": f"{resources(FOUR_EARLY).spill_store_bytes}",
+        "by loads": f"{gain(ONE, WIDE_FREE):.0%}",
+        **{f"lost {on}": f"{-of:.0%}" for on, of in enumerate(three)},
+        **{f"fourth {on}": f"{abs(of):.0%}" for on, of in enumerate(four)},
+        **{f"spilling {on}": f"{of:.0%}" for on, of in enumerate(spilling)},
+        "by waves": f"{waves:.1%}",
         "three": f"{gain(WIDE, WIDE_FREE):.0%}",
         "tiles": f"{tiles:.0%}",
-        "by loads": f"{loads[1]:.0%}",
-        **{f"speed {on}": f"{timed(of, SQUARE).tflops:.1f}" for on, of in enumerate((ONE, STEPS[3], TWO))},
+        "alone": f"{-alone:.0%}",
+        "fewer": f"{fewer:.2f}",
+        "shorter": f"{between[0] / between[2]:.2f}",
+        "product": f"{fewer * between[0] / between[2]:.2f}",
+        **{f"speed {on}": f"{timed(of, SQUARE).tflops:.1f}" for on, of in enumerate((ONE, ALONE, STEPS[3], TWO))},
+        **{f"cycles {on}": f"{of:.2f}" for on, of in enumerate(between)},
         **{f"waits {on}": f"{of:.2f}" for on, of in enumerate(waits)},
-        **{f"LDG {on}": f"{of / 1e6:.0f}" for on, of in enumerate(all_loads)},
+        **{f"LDG {on}": f"{of / 1e6:.0f}" for on, of in enumerate(globally)},
+        **{f"LDS {on}": f"{(a + b) / 1e6:.0f}" for on, (a, b) in enumerate(zip(shared, stores, strict=True))},
+        **{f"L1 {on}": f"{of[L1]:.0f}%" for on, of in enumerate(alike)},
         **{f"all {on}": f"{of / 1e6:,.0f}" for on, of in enumerate(instructions)},
+        **{f"h100 {on}": f"{recorded(STEPS[on], [SQUARE], H100).points[0].tflops:.2f}" for on in (0, 1)},
+        **{f"best {on}": f"{timed(of).percent_of_cublas:.0f}%" for on, of in enumerate((WIDE_FREE, STEPS[7]))},
         "free best": f"{timed(WIDE, SQUARE).percent_of_cublas:.0f}%",
         "road": f"{timed(STEPS[7], SQUARE).percent_of_cublas:.0f}%",
-        "ladder": f"{ladder:.0f}%",
+        "ladder": f"{ladder.percent_of_cublas:.0f}%",
         "whole 3": f"{gain(STEPS[2], STEPS[3]):.0%}",
     }
