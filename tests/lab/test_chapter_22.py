@@ -65,25 +65,21 @@ def test_parts_have_all_steps_of_a_tile():
 
 
 def test_the_thread_that_chapter_22_follows_adds_what_its_cluster_leaves():
-    """The thread of slice 4 that adds C[37][152], in the names of `add_parts.cu`, and cluster 38."""
-    source, way = page.any_shape.ADD.source, page.divided(2, 16)
-    shared, clusters = way.whole, way.shares
-    slices = page.any_shape.MANY if clusters >= 2 * page.any_shape.MANY * shared else 1
-    across, steps, every = 128 // 4, 256, 1024
-    assert (shared, clusters, slices, shared * steps) == (4, 64, 8, every)
+    """The thread that adds C[105][152], in the names of `add_parts.cu`, and cluster 5."""
+    source, way = page.any_shape.ADD.source, page.searched()[page.LONG].best
+    shared, clusters, across, steps, every = way.whole, way.shares, 128 // 4, 256, 512
+    assert (shared, clusters, shared * steps) == (2, 24, every)
+    assert clusters < 2 * page.any_shape.MANY * shared, "a thread adds all parts"
     assert "i / across, col = at.across * size_t(BN) + i % across * 4" in source
-    tile, slice_, i = 293 // 128, 134 // 32, 293 % 128 * 32 + 134 % 32
-    assert (tile, slice_, i, 128 * across) == (2, 4, 1190, 4096)
-    assert (i // across, 128 + i % across * 4) == (37, 152), "tile 2 is to the right of tile 0"
+    tile, i = 45 // 32, 45 % 32 * 256 + 38
+    assert (tile, i, 256 * across) == (1, 3366, 32 * 256)
+    assert (i // across, 128 + i % across * 4) == (105, 152), "tile 1 is to the right of tile 0"
     begins, last = (((step + 1) * clusters - 1) // every for step in (tile * steps, (tile + 1) * steps - 1))
-    parts = last - begins + 1
-    assert (begins, last, begins + tile, parts) == (32, 47, 34, 16)
-    assert (slice_ * parts // slices, (slice_ + 1) * parts // slices) == (8, 10)
-    (piece,) = page.pieces(38, clusters, shared, 4, steps)
-    share = (tile * steps + piece[1]) * clusters // every
-    assert piece == (tile, 144, 160) and share == 41 and share + tile == 43 == begins + tile + 9
-    alike = {(*page.pieces(cluster, clusters, shared, 4, steps),)[0][1:] for cluster in range(36, 40)}
-    assert alike == {(144, 160)}
+    assert (begins, last, begins + tile, last - begins + 1) == (12, 23, 13, 12)
+    (piece,) = page.pieces(5, clusters, shared, 2, steps)
+    share = ((tile * steps + piece[1] + 1) * clusters - 1) // every
+    assert piece == (tile, 42, 64) and share == 14 and share + tile == 15 == begins + tile + 2
+    assert [*page.pieces(4, clusters, shared, 2, steps)] == [(0, 42, 64)]
 
 
 def test_the_cluster_that_the_second_page_follows_has_a_tile_for_each_team():
