@@ -85,7 +85,9 @@ def gap(late: bool = False, writing: int = 8, copy: int = 2) -> Figure:
                 )
         sheet.boxes([(92 + (at - first) * wide, top + 3.6 * LINE, long * wide, 18) for at, long in writes], GREEN, INK)
         sheet.text(92 + (pause / 2 - first) * wide, top + 2.6 * LINE + 14, "no products", "center")
-    sheet.text(MARGIN, sheet.height - 8, "Dark: this tile of C. Pale: the next one. Copies: a line for each stage.")
+    sheet.text(
+        MARGIN, sheet.height - 8, "Not to scale. Dark: this tile of C. Pale: the next. Copies: a line for each stage."
+    )
     return sheet.finish(
         "Copies, products and writes of an SM round the end of a tile of C, not to scale. "
         + (
