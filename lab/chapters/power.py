@@ -311,7 +311,7 @@ def figures() -> dict[str, str]:
         "alone lead": f"{100 * (100 / own['lasting'] - 1):.1f}%",
         **{f"again {size}": f"{of[0, 2] / of[0, 1] - 1:.1%}" for size, of in ((SIZE, alone), (4096, small))},
         "again lead": f"{alone[0, 2] / alone[0, 0] - 1:.1%}",
-        **{f"zeros {way}": f"{of - 100:.1f}%" for way, of in zeros.items()},
+        **{f"zeros {way}": f"{of - 100:.1f}%" for way, of in zeros.items() if way != "early"},
         "apart": f"{own['in turns'] - own['lasting']:.1f}",
         "window": f"{own['early'] - own['lasting']:.1f}",
         "same window": f"{own['in turns'] - own['early']:.0f}",
