@@ -220,6 +220,7 @@ def figures() -> dict[str, str]:
         "05 H200": f"{quick.ms:.3f}",
         "median": f"{statistics.median(late.values()):+.1%}".replace("-", "−"),
         "far": "5%",
+        "close": "1%",
         "near": f"{len(late) - len(far)}",
         "all": f"{len(late)}",
         "other": f"{max(abs(each) for key, each in late.items() if key not in far) + 5e-4:.1%}",  # rounded up

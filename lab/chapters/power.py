@@ -319,6 +319,7 @@ def figures() -> dict[str, str]:
         **{f"{name} since": f"{span(since[kind])}" for name, kind in INPUTS.items()},
         "more joules": f"{span(100 * (alone[3, 0] / alone[3, 1:] - 1))}%",
         "by joules": ", ".join(f"{of:.3f}" for of in alone[3] / limit * 1000),
+        "below": f"{1 - min(alone[2].min(), small[2].min()) / limit:.1%}",
         "off": f"{off.max():.1%}",
         "zeros joules": f"{still[3, 0] / still[3, 1] - 1:.0%}",
         "zeros clock": f"{still[1, 0]:,.0f} MHz",
