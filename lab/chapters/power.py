@@ -13,7 +13,7 @@ from sgemm_tutorial.table import Table
 
 from ..draw.chart import Chart
 from ..draw.figure import BLUE, INK, ORANGE, WIDTH, Figure
-from ..experiments import clocks, sustained
+from ..experiments import sustained
 from ..experiments.ceilings import card
 from ..records import files
 from ..records.timings import paired
@@ -34,8 +34,15 @@ RECORDINGS = (*copy_engine.TWICE, "order")
 """Recordings that time 19 and 20: two time 20 first, then `AGAIN`, then 19; the last one 19, then 20."""
 COUNTED = ((0, 0.023, "burst", "left"), (2, 4, "alone", "left"))
 """The seconds between which samples of a kernel by itself count, the way's name, and the label's place."""
-EARLY = (0.4, 0.8)
-"""The seconds between which the runs alone at `SIZE` draw more power than the limit, at nearly one clock."""
+EARLY = (0.25, 0.4)
+"""The seconds of a run alone at which `KERNEL` and cuBLAS in turns are sampled, after a warm-up."""
+WAYS = {
+    "burst": "burst",
+    "in turns": "in turns",
+    "alone, {} to {} s".format(*EARLY): "early",
+    "alone, 2 to 4 s": "lasting",
+}
+"""The page's names of ways to time both, and this module's."""
 BANDS = (
     ("ms of a launch (blue: 20, orange: cuBLAS)", (1.4, 1.9, 2.4)),
     ("MHz, by NVML", (800, 1200, 1600, 2000)),
@@ -46,32 +53,38 @@ BANDS = (
 
 
 def both(size: int, protocol: str, inputs: str = "normal") -> np.ndarray:
-    """Return milliseconds of `KERNEL` and of cuBLAS: medians, of a run alone the mean of its second half."""
+    """Return milliseconds of `KERNEL` and of cuBLAS: medians, of a run alone the mean of a part."""
     return np.array(
-        settled(size, inputs)[0]
-        if protocol == "lasting"
+        {"lasting": settled, "early": early}[protocol](size, inputs)[0][:2]
+        if protocol in ("lasting", "early")
         else (sustained.of(KERNEL, size, inputs, protocol).ms, sustained.cublas_ms(KERNEL, size, inputs, protocol))
     )
 
 
-def slowed(size: int, protocol: str) -> np.ndarray:
-    """Return by what % `KERNEL` and cuBLAS take longer on random numbers than on zeros."""
-    return 100 * (both(size, protocol) / both(size, protocol, "zeros") - 1)
-
-
 def settled(size: int, inputs: str = "normal") -> np.ndarray:
-    """Return the mean ms, MHz and W of `KERNEL` and of cuBLAS in the second half of their runs alone."""
+    """Return the mean ms, MHz, W and J of `KERNEL` and of cuBLAS in the second half of their runs alone.
+
+    On random numbers, cuBLAS's of the recording ``lasting`` come third.
+    """
     return np.array(
         [
-            [np.mean(of[len(of) // 2 :]) for of in dataclasses.astuple(sustained.of(who, size, inputs).samples)]
-            for who in BOTH
+            [*(np.mean(of[len(of) // 2 :]) for of in dataclasses.astuple(run.samples)), run.joules]
+            for run in (
+                *(sustained.of(who, size, inputs) for who in BOTH),
+                *([sustained.of(cublas.gemm_ex, size, recording="lasting")] * (inputs == "normal")),
+            )
         ]
     ).T
 
 
-def early() -> np.ndarray:
-    """Return the same of `EARLY`, a part of the runs alone at `SIZE` on random numbers."""
-    return np.array([run[(run[:, 0] > EARLY[0]) & (run[:, 0] <= EARLY[1]), 1:].mean(0) for run in map(seen, BOTH)]).T
+def early(size: int = SIZE, inputs: str = "normal") -> np.ndarray:
+    """Return mean ms, MHz and W of both in `EARLY`, a part of their runs alone."""
+    return np.array(
+        [
+            run[(run[:, 0] > EARLY[0]) & (run[:, 0] <= EARLY[1]), 1:].mean(0)
+            for run in (seen(who, size, inputs) for who in BOTH)
+        ]
+    ).T
 
 
 def by_turns(size: int = SIZE, inputs: str = "normal") -> np.ndarray:
@@ -113,43 +126,37 @@ def span(of: np.ndarray | Sequence[float], how: str = ".1f") -> str:
 
 
 def protocols_table() -> Table:
-    """Return by size and way how much random numbers slow 20 and cuBLAS down, and 20's shares on zeros and on them."""
+    """Return 20's shares of cuBLAS's speed by size, inputs and way."""
     return Table(
-        ("M = N = K, way", "20 takes longer", "cuBLAS takes longer", "share, zeros", "share, random"),
+        ("M = N = K, inputs", *WAYS),
         [
             (
                 f"{size}, {name}",
-                *(f"+{of:.1f}%" for of in slowed(size, way)),
                 *(
                     ", ".join(
-                        f"{of:.1f}"
-                        for of in (bursts(size, kind) if way == name == "burst" else [share(size, way, kind)])
+                        f"{of:.1f}" for of in (bursts(size, kind) if way == "burst" else [share(size, way, kind)])
                     )
-                    for kind in INPUTS.values()
+                    for way in WAYS.values()
                 ),
             )
-            for size, (name, way) in product(
-                SIZES, (("burst", "burst"), ("in turns", "in turns"), ("alone", "lasting"))
-            )
+            for size, (name, kind) in product(SIZES, INPUTS.items())
         ],
-        f"Random numbers against zeros, and 20's share of cuBLAS's speed in %, FP16, {card().name}",
-        "Bursts: the times by both bursts together, the shares by each.",
+        f"20's share of cuBLAS's speed in %, FP16, {card().name}",
     )
 
 
 def clocks_table() -> Table:
-    """Return ms, MHz, watts and cycles of 20 and of cuBLAS, by size, inputs and way."""
+    """Return ms, MHz, watts and joules of a launch of 20 and of cuBLAS, by size, inputs and way."""
     return Table(
-        ("M = N = K, inputs, way", "ms", "MHz", "W", "million cycles"),
+        ("M = N = K, inputs, way", "ms", "MHz", "W", "joules"),
         [
             (
                 name,
                 *(
-                    persistent.both(of, how, "")
-                    for of, how in zip(
-                        (*means, np.prod(means[:2], axis=0) / 1000), ("#.4g", ",.0f", ".0f", "#.4g"), strict=True
-                    )
+                    ", ".join(f"{each:{how}}" for each in of)
+                    for of, how in zip(means, ("#.4g", ",.0f", ".0f", "#.4g"), strict=False)
                 ),
+                *[None] * (4 - len(means)),
             )
             for name, means in (
                 *(
@@ -160,8 +167,8 @@ def clocks_table() -> Table:
                 (f"{SIZE}, random, in turns", by_turns()),
             )
         ],
-        f"20 and cuBLAS, means, {card().name}",
-        "MHz and W: by NVML. Cycles: ms · MHz. Alone: from 2 s on, unless told.",
+        f"20, cuBLAS and, if there is a third value, cuBLAS in another recording: means of a launch, {card().name}",
+        "MHz and W: by NVML. Joules: by the card's counter. Alone: from 2 s on, unless told.",
     )
 
 
@@ -183,9 +190,9 @@ def gains_table() -> Table:
     )
 
 
-def seen(who: Kernel | cublas.Gemm, size: int = SIZE) -> np.ndarray:
-    """Return seconds, ms, MHz and watts of each sample of a run alone on random numbers."""
-    of = sustained.of(who, size).samples
+def seen(who: Kernel | cublas.Gemm, size: int = SIZE, inputs: str = "normal") -> np.ndarray:
+    """Return seconds, ms, MHz and watts of each sample of a run alone."""
+    of = sustained.of(who, size, inputs).samples
     return np.stack((np.cumsum(of.ms) / np.sum(of.ms) * recording().settings["lasting_s"], *dataclasses.astuple(of)), 1)
 
 
@@ -245,59 +252,47 @@ def figures() -> dict[str, str]:
         by_turns(),
     )
     nine = {size: [of for name in RECORDINGS for of in by_process(KERNEL, size, name)] for size in SIZES}
-    among = [
-        (of := clocks.of(find(f"{who}"), 4096, inputs)).own_mhz / of.nvml_mhz
-        for who, inputs in product(range(14, 22), INPUTS.values())
-    ]
     leads, same = (
         np.array([np.concatenate(gains(size, of[size])) for size in SIZES])
         for of in (dict.fromkeys(SIZES, find("19")), AGAIN)
     )
-    slower, clock = (
-        still[0] / both(SIZE, "burst", "zeros"),  # alone than in bursts, on zeros
-        [at / still[1, 0] for who in BOTH for at in sustained.of(who, SIZE, "zeros", "burst").samples.sm_mhz],
+    zeros, own, small_zeros, small_own = (
+        {way: share(size, way, kind) for way in ("in turns", "early", "lasting")}
+        for size, kind in product(SIZES, INPUTS.values())
     )
-    apart = {way: [np.subtract(*slowed(size, way)) for size in SIZES] for way in ("burst", "in turns", "lasting")}
+    off = np.array([of[0] / of[3] * limit / 1000 - 1 for of in (alone, small)])  # ms against the energy's
+    since = {of: share(SIZE, "in turns", of) - bursts(SIZE, of) for of in INPUTS.values()}  # the bursts, points gained
     assert (
-        98.5 < share(SIZE, "lasting") < 99.5
+        98.5 < own["lasting"] < 99.5
+        and 100.3 < 100 * alone[0, 2] / alone[0, 0] < 100.7
+        and 100 < 100 * small[0, 2] / small[0, 0] < 100.2
         and (bursts(SIZE) < 98.5).all()
         and COUNTED[0][1] == round(settings["chunks"] * 2 * both(SIZE, "burst")[0] / 1000, 3)
         and len(nine[SIZE]) == 9
         and min(nine[SIZE]) - 100 > 100 * abs(same[0]).max()
-        and min(nine[SIZE]) < share(SIZE, "in turns") < max(nine[SIZE])
+        and min(nine[SIZE]) < own["in turns"] < max(nine[SIZE])
         and min(nine[4096]) < 100 < max(nine[4096])
-        and max(abs(np.array(nine[4096]) - 100)) > 100 * abs(same[1]).max()
-        and np.abs(apart["in turns"]).max() < 0.1
-        and min(apart["burst"] + apart["lasting"]) > 2
+        and abs(zeros["in turns"] - zeros["early"]) < 0.15 > abs(zeros["in turns"] - zeros["lasting"])
+        and own["in turns"] > own["early"] + 2.5 > own["lasting"] + 3.5
+        and np.ptp([*small_zeros.values()]) < 0.4 < 2 < np.ptp([*small_own.values()])
+        and since["zeros"].min() > 0.5 * since["normal"].max()
         and all({*of[:, 2]} == {1965} and of[:, 1].max() < 1.47 for of in start)
         and all(limit < of[:, 3].min() and of[:, 2].max() < 1600 and of[:, 1].min() > 1.6 for of in over)
         and all(of[:, 3].min() < 0.8 * limit and of[:, 1].max() > 2 and of[:, 2].min() < 1250 for of in after)
-        and 0.98 * limit < alone[2].min() <= alone[2].max() < limit
+        and 0.98 * limit < min(alone[2].min(), small[2].min()) <= max(alone[2].max(), small[2].max()) < limit
+        and 0 < off.min() < off.max() < 0.015
+        and alone[3, 0] > alone[3, 1:].max()
         and still[1, 0] == still[1, 1]
         and small_still[1, 0] == small_still[1, 1]
-        and still[2, 0] > 1.07 * still[2, 1]
-        and small_still[2, 0] > 1.07 * small_still[2, 1]
-        and abs(small[2] - alone[2]).max() < 2
-        and small[0, 0] > small[0, 1]
-        and 0.99 < np.divide(*np.prod(small[:2], axis=0)) < 1.002
-        and 0.99 < np.divide(*np.prod(small_still[:2], axis=0)) < 1.002
-        and max(np.divide(*np.prod(of[:2], axis=0)) for of in (still, alone, first, turns)) < 0.97
-        and small[1, 1] / small[1, 0] < max(among) / min(among)
-        and still[2].max() < 0.65 * limit
-        and abs(max(share(SIZE, "in turns"), share(SIZE, "in turns", "zeros")) - share(SIZE, "lasting", "zeros")) < 0.15
-        and first[0, 0] < first[0, 1]
-        and first[2, 0] > first[2, 1] > limit
-        and turns[1].min() > max(first[1].max(), alone[1].max())
+        and still[0, 0] < 0.97 * still[0, 1]
+        and max(still[2].max(), small_still[2].max()) < 0.65 * limit
+        and first[2].min() > limit < turns[2].min()
         and abs(np.divide(*turns[1]) - 1) < 0.003
-        and first[1, 0] < first[1, 1]
-        and alone[1, 1] / alone[1, 0] > max(among) / min(among)
-        and max(clock) - 0.01 < slower[1] < max(clock) + 0.01
-        and slower[0] < min(clock) - 0.02
+        and alone[1, 0] < alone[1, 1:].min()
         and {*sustained.of(KERNEL, SIZE, "zeros").reasons} == {4}
         and persistent.chosen(8192) == 224 == AGAIN[8192].parameters["BN"]
         and persistent.chosen(4096) == 256 == AGAIN[4096].parameters["BN"]
         and (leads.min(1) > 3 * abs(same).max(1)).all()
-        and np.std(np.sort(copy_engine.moves(SIZE))[1:]) < 0.5 * np.std(copy_engine.moves(SIZE))
         and {len(sustained.of(KERNEL, size, protocol="in turns").samples.ms) for size in SIZES} == {15}
         and {len(of.own.ms) for name in RECORDINGS for of in copy_engine.timed(KERNEL, SIZE, name).processes} == {11}
     )
@@ -312,23 +307,25 @@ def figures() -> dict[str, str]:
         **{way: f"{share(SIZE, way) / 100:.2f}" for way in ("burst", "in turns", "lasting")},
         "burst lead": f"{100 * (100 / bursts(SIZE).max() - 1):.1f}%",
         "lead": f"{span(np.array(nine[SIZE]) - 100)}%",
-        "alone lead": f"{100 * (100 / share(SIZE, 'lasting') - 1):.1f}%",
-        "more": span([*apart["burst"], *apart["lasting"]]),
-        "fewer still": f"{1 - np.divide(*np.prod(still[:2], axis=0)):.1%}",
-        "fewer alone": f"{1 - np.divide(*np.prod(alone[:2], axis=0)):.1%}",
-        "zeros watts": f"{still[2, 1]:.0f} W",
-        "early lead": f"{100 * (first[0, 1] / first[0, 0] - 1):.1f}%",
+        **{f"{name} lead": f"{abs(own[way] - 100):.1f}%" for name, way in (("turns", "in turns"), ("early", "early"))},
+        "alone lead": f"{100 * (100 / own['lasting'] - 1):.1f}%",
+        **{f"again {size}": f"{of[0, 2] / of[0, 1] - 1:.1%}" for size, of in ((SIZE, alone), (4096, small))},
+        "again lead": f"{alone[0, 2] / alone[0, 0] - 1:.1%}",
+        **{f"zeros {way}": f"{of - 100:.1f}%" for way, of in zeros.items() if way != "early"},
+        "apart": f"{own['in turns'] - own['lasting']:.1f}",
+        "window": f"{own['early'] - own['lasting']:.1f}",
+        "same window": f"{own['in turns'] - own['early']:.0f}",
+        "apart 4096": f"{np.ptp([*small_own.values()]):.1f}",
+        **{f"{name} since": f"{span(since[kind])}" for name, kind in INPUTS.items()},
+        "more joules": f"{span(100 * (alone[3, 0] / alone[3, 1:] - 1))}%",
+        "by joules": ", ".join(f"{of:.3f}" for of in alone[3] / limit * 1000),
+        "below": f"{1 - min(alone[2].min(), small[2].min()) / limit:.1%}",
+        "off": f"{off.max():.1%}",
+        "zeros joules": f"{still[3, 0] / still[3, 1] - 1:.0%}",
+        "zeros clock": f"{still[1, 0]:,.0f} MHz",
+        "zeros watts": f"{still[2, 0]:.0f} and {still[2, 1]:.0f} W",
         "burst apart": f"{np.ptp(bursts(4096, 'zeros')):.1f}",
-        "lower": f"{1 - np.divide(*alone[1]):.1%}",
-        "lower 4096": f"{1 - np.divide(*small[1]):.1%}",
-        "alone lead 4096": f"{100 * (100 / share(4096, 'lasting') - 1):.1f}%",
-        "counted": f"{clocks.of(KERNEL, SIZE).own_mhz:,} MHz",
-        "told": f"{clocks.of(KERNEL, SIZE).nvml_mhz:,} MHz",
         **{f"nine {size}": f"{span(of)}%" for size, of in nine.items()},
-        "own": f"{100 * min(among):.0f} to {100 * max(among):.0f}%",
-        "off": f"{max(among) / min(among) - 1:.0%}",
-        "clock": f"{100 * (min(clock) - 1):.0f} to {100 * (max(clock) - 1):.0f}%",
-        **{f"slower {who}": f"{of - 1:.0%}" for who, of in zip(("20", "cuBLAS"), slower, strict=True)},
-        **{f"lead {size}": f"{span(100 * of)}%" for size, of in zip(SIZES, leads, strict=True)},
+        **{f"lead {size}": f"{100 * of.min():.1f}%" for size, of in zip(SIZES, leads, strict=True)},
         **{f"same {size}": f"{100 * abs(of).max():.1f}%" for size, of in zip(SIZES, same, strict=True)},
     }

@@ -19,16 +19,16 @@ def test_20_leads_in_turns_and_has_the_lower_clock_alone():
         assert ms < their_ms and power.share(size, "in turns") > 100
         ms, their_ms = power.both(size, "lasting")
         clocks = power.settled(size)[1]
-        assert clocks[0] < clocks[1] < lab.card().boost_mhz and ms > their_ms
+        assert clocks[0] < min(clocks[1:]) < lab.card().boost_mhz and ms > their_ms
         assert np.isclose(power.both(size, "burst")[0], lab.sustained.of(find("20"), size, protocol="burst").ms)
     assert power.protocols_table().rows[:2] == [
-        ("8192, burst", "+16.3%", "+13.8%", "100.4, 99.9", "98.1, 98.1"),
-        ("8192, in turns", "+16.4%", "+16.5%", "103.4", "103.5"),
+        ("8192, zeros", "100.4, 99.9", "103.4", "103.4", "103.5"),
+        ("8192, random", "98.1, 98.1", "103.5", "100.5", "99.0"),
     ]
 
 
 def test_on_zeros_both_have_one_clock_and_20_takes_more_power():
-    _, (clock, their_clock), (watts, their_watts) = power.settled(8192, "zeros")
+    _, (clock, their_clock), (watts, their_watts), _ = power.settled(8192, "zeros")
     assert clock == their_clock == 1680 and 1.15 < watts / their_watts < 1.16
     assert [round(power.share(8192, of, "zeros"), 1) for of in ("in turns", "lasting")] == [103.4, 103.5]
 
@@ -49,13 +49,28 @@ def test_bursts_are_by_medians_of_eight_samples():
 
 def test_alone_20_has_the_lower_clock_and_its_early_seconds_another_lead():
     found = {row[0]: row[1:] for row in power.clocks_table().rows}
-    assert found["8192, random, alone"] == ("1.743 and 1.726", "1,351 and 1,430", "693 and 693", "2.354 and 2.469")
+    assert found["8192, random, alone"] == (
+        "1.743, 1.726, 1.752",
+        "1,351, 1,430, 1,402",
+        "693, 693, 690",
+        "1.219, 1.191, 1.214",
+    )
+    assert found["8192, zeros, alone"][0] == "1.432, 1.482" and found["8192, random, in turns"][3] is None
     ms, clock, watts = power.early()
     runs = [power.seen(of) for of in power.BOTH]
-    chosen = [run[(run[:, 0] > 0.4) & (run[:, 0] <= 0.8)] for run in runs]
+    chosen = [run[(run[:, 0] > 0.25) & (run[:, 0] <= 0.4)] for run in runs]
     assert np.allclose(ms, [of[:, 1].mean() for of in chosen]) and ms[0] < ms[1]
     assert watts.min() > 700 and clock[0] < clock[1]
     assert power.figures()["early lead"] == f"{100 * (ms[1] / ms[0] - 1):.1f}%"
+
+
+def test_alone_a_product_takes_its_energy_at_the_limit():
+    """The third is cuBLAS in another recording; where power is below the limit, the rule doesn't hold."""
+    for size in power.SIZES:
+        ms, _, _, joules = power.settled(size)
+        assert ms.shape == (3,) and np.all((ms * 0.7 / joules > 1) & (ms * 0.7 / joules < 1.015))
+        again = lab.sustained.of(power.BOTH[1], size, recording="lasting")
+        assert joules[2] == again.joules and power.settled(size, "zeros").shape == (4, 2)
 
 
 def test_shares_by_time_are_of_means_over_quarters_of_a_second():
@@ -90,7 +105,7 @@ def test_gains_are_by_recording_and_by_process():
     ours = power.by_process(power.KERNEL, 8192, "order")
     assert np.allclose(power.gains(8192, nineteen)[2], np.divide(ours, power.by_process(nineteen, 8192, "order")) - 1)
     figures, rows = power.figures(), power.gains_table().rows
-    assert [figures[name] for name in ("same 8192", "lead 8192")] == ["0.5%", "1.7 to 4.0%"]
+    assert [figures[name] for name in ("same 8192", "lead 8192")] == ["0.5%", "1.7%"]
     assert rows[0] == ("8192", "19", "+2.6, +2.6, +2.8", "+1.7, +4.0, +3.2", "+2.5, +2.5, +2.6")
     assert len(rows) == 4 and [row[4] == "not timed" for row in rows] == [False, True] * 2
 
