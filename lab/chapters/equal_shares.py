@@ -275,7 +275,7 @@ def measured(*sizes: Size) -> Table:
             for called in [f" ({launched(size).kernel.name}.cu, {'table' if size in searched() else 'model'})"]
         ],
         f"µs from a launch's end to the next, {ceilings.card().name}",
-        "22 alone leaves nothing to other kernels.",
+        "22 alone: it multiplies itself, after pad.cu where rows need it.",
     )
 
 
