@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import pairwise, permutations, product
-from math import inf
+from math import inf, prod
 from pathlib import Path
 from statistics import geometric_mean, median
 
@@ -407,19 +407,24 @@ def sets() -> Table:
     )
 
 
-def summary() -> Table:
-    """Return 22's mean speed by `KINDS`, of random products and of shapes."""
+def by_work() -> Table:
+    """Return a call's mean speed at random products by their operations, for aligned rows and others."""
+    ends, new = (0, 0.01, 0.1, 1, 10, inf), points(recording=RANDOM)
     return Table(
-        ("", "random products", "shapes by rule"),
+        ("GFLOP", "aligned rows", "unaligned rows"),
         [
-            (name, *(cell([of for of in sizes if kind(of) == name], at) for sizes, at in sources))
-            for sources in [((points(recording=RANDOM), RANDOM), (SHAPES, H200))]
-            for name in KINDS
+            (
+                f"{least} to {end}" if end < inf else f"above {least}",
+                *(cell([at for at in new if (kind(at) == KINDS[3]) == odd and least < 2e-9 * prod(at) <= end], RANDOM)
+                  for odd in (False, True)),
+            )
+            for least, end in pairwise(ends)
         ],
-        "A call's speed in percent of the better opponent's, geometric mean, H200 SXM (in brackets: slower products)",
-        "Unaligned rows: N or K is no multiple of 8. Thin or short: of the others, M or N is below 128, or K at most "
-        "128. Small: of the rest, up to 3 GFLOP. Large: above.",
-    )
+        "A call's speed at random products in percent of the better opponent's, geometric mean, H200 SXM (in "
+        "brackets: slower products)",
+        "Better opponent: the faster of cuBLAS and of up to eight algorithms of cuBLASLt (16 at unaligned rows, where N "
+        "or K is no multiple of 8).",
+    )  # fmt: skip
 
 
 def cell(sizes: Iterable[Size], recording: str | Path = "any_shape") -> str:
@@ -515,8 +520,7 @@ def figures() -> dict[str, str]:
     assert (
         found[LONG].best == Way((*any_shape.setting(64, 128, 8, 4).values(),), 2, 24)
         and looked(LONG)[0][1:3] == (2, 24)
-        and [cut[1:] for cut in any_shape.ways(found[LONG].best.setting, LONG, ceilings.place())[:2]]
-        == [(2, 30), (2, 24)]
+        and found[256, 256, 65536].best == replace(found[LONG].best, shares=30)
         and any(0 < gain(at) < 1.01 for at in rows[1] if at in shared())
         and len(EACH) == 5
         and LONG in done[H200]
@@ -598,7 +602,14 @@ def every_shape() -> dict[str, str]:
     thin, deep = (launched(size).kernel.parameters for size in ((1, 4097, 4097), DEEP_AT))
     by = {name: [at for at in new if chosen(at).name == name] for name in ("thin", "deep", "shallow")}
     odd, even = own[(4095,) * 3], own[(4096,) * 3]
-    copies = odd.ms - even.ms
+    odd_k = [own[n, n, n + odd] for n in (1024, 2048) for odd in (-1, 1)]
+    several = [
+        way
+        for at, of in found.items()
+        for way in [of.finalists[0].way]
+        if not way.whole and len(way.setting) == len(any_shape.PARAMETERS)
+        if -(-at[0] // (way.setting[0] * way.setting[7])) * -(-at[1] // way.setting[1]) > way.shares
+    ]
     assert (
         (deep["BM"], deep["BN"], deep["SPLIT"], looked(DEEP_AT)[0][1]) == (64, 128, 6, 0)
         and (thin["BM"], thin["BN"], thin["SLICES"]) == (1, 32, 32)
@@ -608,7 +619,9 @@ def every_shape() -> dict[str, str]:
         and (least[1], kind(least)) == (10, KINDS[3])
         and percents(by_side(), 1) == sorted(percents(by_side(), 1))
         and percents(by_side(), 1)[-1] >= 100
-        and chosen((4096,) * 3).parameters["WM"] == 16
+        and [of > 100 for of in percents(by_work(), 1)] == [True, True, True, False, False]
+        and min(percents(by_work(), 2)) > 100
+        and all(of.searched.algorithm.endswith("padded") for of in odd_k)
         and not any(min(at[:2]) < 8 for at in new)
         and own[333, 777, 1999].ms > 1.05 * points(ALONE)[333, 777, 1999].ms
         and own[1, 4096, 4096].opponent_ms / own[1, 4096, 4096].ms > 1.05
@@ -644,9 +657,12 @@ def every_shape() -> dict[str, str]:
         "padded times": f"{geometric_mean(new[at].percent_of_searched for at in padded) / 100:.2f}",
         "padded slower": str(sum(new[at].percent_of_searched < 100 for at in padded)),
         "as it is": f"{1e3 * odd.cublas_ms:.1f} µs",
-        "copies": f"{1e3 * copies:.0f} µs",
         "lead now": f"{odd.opponent_ms / odd.ms - 1:.0%}",
-        "lead": f"{(even.opponent_ms + 2 * copies) / odd.ms - 1:.0%}",
+        "lead of odd K": "{:.0f} to {:.0f}%".format(
+            *(end(of.percent_of_searched for of in odd_k) - 100 for end in (min, max))
+        ),
+        "one team": f"{sum(of.setting[3] == 16 for of in several)} of {len(several)}",
+        "lost apart": f"{sum(at[3].ms > at[3].cublas_ms for at in placed().values())} of {len(placed())}",
         "thin takes": f"{1e3 * median(of.ms for at, of in new.items() if kind(at) == KINDS[2]):.1f} µs",
         "aligned": str(sum(kind(at) != KINDS[3] for at in new)),
         "new least": f"{new[least].percent_of_searched:.0f}%",
