@@ -422,8 +422,8 @@ def by_work() -> Table:
         ],
         "A call's speed at random products in percent of the better opponent's, geometric mean, H200 SXM (in "
         "brackets: slower products)",
-        "Better opponent: the faster of cuBLAS and of up to eight algorithms of cuBLASLt (16 at unaligned rows, where N "
-        "or K is no multiple of 8).",
+        "Better opponent: the faster of cuBLAS and of up to eight algorithms of cuBLASLt (16 at unaligned rows, where "
+        "N or K is no multiple of 8).",
     )  # fmt: skip
 
 
@@ -601,8 +601,8 @@ def every_shape() -> dict[str, str]:
     halves = points(KERNEL.variant(BITS=16))
     thin, deep = (launched(size).kernel.parameters for size in ((1, 4097, 4097), DEEP_AT))
     by = {name: [at for at in new if chosen(at).name == name] for name in ("thin", "deep", "shallow")}
-    odd, even = own[(4095,) * 3], own[(4096,) * 3]
-    odd_k = [own[n, n, n + odd] for n in (1024, 2048) for odd in (-1, 1)]
+    odd = own[(4095,) * 3]
+    odd_k = [own[n, n, n + more] for n in (1024, 2048) for more in (-1, 1)]
     several = [
         way
         for at, of in found.items()
