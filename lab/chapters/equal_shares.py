@@ -598,7 +598,6 @@ def every_shape() -> dict[str, str]:
     least = min(new, key=lambda at: new[at].percent_of_searched)
     unaligned = [at for at in new if kind(at) == KINDS[3]]
     padded = [at for at in unaligned if new[at].searched.algorithm.endswith("padded")]
-    halves = points(KERNEL.variant(BITS=16))
     thin, deep = (launched(size).kernel.parameters for size in ((1, 4097, 4097), DEEP_AT))
     by = {name: [at for at in new if chosen(at).name == name] for name in ("thin", "deep", "shallow")}
     odd = own[(4095,) * 3]
@@ -671,10 +670,4 @@ def every_shape() -> dict[str, str]:
         "model": f"{geometric_mean(late.values()) - 1:.1%}",
         "model most": f"{max(late.values()) - 1:.0%}",
         "searched": str(len(found)),
-        **{
-            f"16 bits {name}": f"{geometric_mean(share):.0f}%"
-            for name in KINDS
-            for share in [[of.percent_of_searched for at, of in halves.items() if kind(at) == name]]
-        },
-        "16 bits of": str(len(halves)),
     }

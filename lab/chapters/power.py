@@ -264,6 +264,7 @@ def figures() -> dict[str, str]:
         {way: share(size, way, kind) for way in ("in turns", "early", "lasting")}
         for size, kind in product(SIZES, INPUTS.values())
     )
+    cycles = [of[0, 0] * of[1, 0] for of in (still, alone, first, turns)]  # of 20's same code
     off = np.array([of[0] / of[3] * limit / 1000 - 1 for of in (alone, small)])  # ms against the energy's
     since = {of: share(SIZE, "in turns", of) - bursts(SIZE, of) for of in INPUTS.values()}  # the bursts, points gained
     assert (
@@ -312,7 +313,6 @@ def figures() -> dict[str, str]:
         **{way: f"{share(SIZE, way) / 100:.2f}" for way in ("burst", "in turns", "lasting")},
         "burst lead": f"{100 * (100 / bursts(SIZE).max() - 1):.1f}%",
         "lead": f"{span(np.array(nine[SIZE]) - 100)}%",
-        "early lead": f"{own['early'] - 100:.1f}%",
         "alone lead": f"{100 * (100 / own['lasting'] - 1):.1f}%",
         **{f"again {size}": f"{of[0, 2] / of[0, 1] - 1:.1%}" for size, of in ((SIZE, alone), (4096, small))},
         "again lead": f"{alone[0, 2] / alone[0, 0] - 1:.1%}",
@@ -321,6 +321,14 @@ def figures() -> dict[str, str]:
         "apart 4096": f"{np.ptp([*small_own.values()]):.1f}",
         **{f"{name} since": f"{span(since[kind])}" for name, kind in INPUTS.items()},
         "fewer cycles": f"{span(100 * (1 - alone[0, 0] * alone[1, 0] / (alone[0] * alone[1])[1:]))}%",
+        "few fewer cycles": f"{span(100 * (1 - small[0, 0] * small[1, 0] / (small[0] * small[1])[1:]))}%",
+        "per cycle": "{:.3f}, against {:.3f} and {:.3f}".format(*1000 * alone[3] / alone[0] / alone[1]),
+        "cycles differ": f"{max(cycles) / min(cycles) - 1:.0%}",
+        **{f"burst {kind}": f"{sustained.of(KERNEL, SIZE, kind, 'burst').ms:.2f}" for kind in INPUTS.values()},
+        "burst added": " and ".join(
+            f"{of:.0%}" for of in np.divide(*(both(SIZE, "burst", of) for of in ("normal", "zeros"))) - 1
+        ),
+        "alone added": " and ".join(f"{of:.0%}" for of in alone[0, :2] / still[0] - 1),
         "less clock": f"{span(100 * (1 - alone[1, 0] / alone[1, 1:]))}%",
         "below": f"{1 - min(alone[2].min(), small[2].min()) / limit:.1%}",
         "off": f"{off.max():.1%}",

@@ -257,7 +257,7 @@ def figures() -> dict[str, str]:
         **{f"L1 {on}": f"{of[L1]:.0f}%" for on, of in enumerate(alike)},
         **{f"all {on}": f"{of / 1e6:,.0f}" for on, of in enumerate(instructions)},
         **{f"h100 {on}": f"{recorded(STEPS[on], [SQUARE], H100).points[0].tflops:.2f}" for on in (0, 1)},
-        **{f"best {on}": f"{timed(of).percent_of_cublas:.0f}%" for on, of in enumerate((WIDE_FREE, STEPS[7]))},
+        "ladder": f"{recorded(find('09'), [SQUARE], 'ladder').points[0].percent_of_cublas:.0f}%",
         "free best": f"{timed(WIDE, SQUARE).percent_of_cublas:.0f}%",
         "road": f"{timed(STEPS[7], SQUARE).percent_of_cublas:.0f}%",
         "whole 3": f"{gain(STEPS[2], STEPS[3]):.0%}",
