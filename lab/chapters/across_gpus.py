@@ -203,7 +203,6 @@ def figures() -> dict[str, str]:
         "tuned A6000": f"{tuned[0]:.0%}",
         "tuned H100": f"{-tuned[1]:.0%}",
         **{f"{card} share": f"{shares[label]['09']:.0f}%" for card, label in (("Boehm", BOEHM), ("A6000", A6000))},
-        "Boehm tie": f"{tie(sheet, BOEHM, '09')[1]:.0f}%",
         "all H100": f"{min(theirs):.3f} to {max(theirs):.3f}",
         "printed": f"{printed[0]:.3f}",
         "H100 09": f"{pairs['09', 4096][1].ms:.3f}",
