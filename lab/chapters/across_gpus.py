@@ -24,8 +24,10 @@ SHOWN = (
     ("T4, T4 article", "07"),
 )
 """Cards and rungs whose shares the page compares with those of the H200, in the order of its tables."""
-BASE_MHZ, STATED_MHZ = {"RTX A6000": 1410, "RTX 3080": 1440, "T4": 585}, 30e6 / (2 * 128 * find_gpu("RTX A6000").sms)
-"""Rated base clocks, the RTX 3080's of the model with 10 GB; the clock of the 30 TFLOP/s that Boehm states."""
+BASE_MHZ = {"RTX A6000": 1410, "RTX 3080": 1440, "T4": 585}
+"""Rated base clocks, the RTX 3080's of the model with 10 GB."""
+STATED_MHZ = 30e6 / (2 * 128 * find_gpu("RTX A6000").sms)
+"""The clock at which an RTX A6000 has the 30 TFLOP/s that Boehm states."""
 WARP_TILE = "warptiling_sgemm_kernel<128, 128, 8, 64, 32, 8>"
 """The name that junstar92's list of sizes has for his 09 with block tiles of 128 × 128."""
 
@@ -98,10 +100,8 @@ def steps() -> Table:
 
 def by_size() -> Figure:
     """Draw how much longer some kernels take on the H100 than on the H200, by size."""
-    title, note = (
-        "Time on the H100 against the H200",
-        "Dotted: where A and B together fill the H100's L2 (50 MiB) and the H200's (60 MiB).",
-    )
+    title = "Time on the H100 against the H200"
+    note = "Dotted: where A and B together fill the H100's L2 (50 MiB) and the H200's (60 MiB)."
     late = {key: 100 * (h100.ms / h200.ms - 1) for key, (h200, h100) in both().items()}
     lines = {of: [(size, late[of, size]) for size in SIZES] for of in ("01", "02", "05", "08")}
     chart = Chart(title, (128, 4096), (-5, 20), lines, "M = N = K", "% longer on the H100", [note])
@@ -131,23 +131,22 @@ def figures() -> dict[str, str]:
     H200, H100, BOEHM, A6000, RTX, T4 = dict(SHOWN)
     said = {(of.label, of.kernel): of for of in published.load() if of.table == "ladder"}
     tiled, cublas = map(sweep, (WARP_TILE, "cuBLAS"))
-    printed, low, hump, own, cold, tuned = (
-        [of.gflops / of.tflops / 1e3 for of in said.values() if of.label == RTX],
-        [  # where the H200's clock was lower than its most
-            (key[0], key[1])
-            for key, (of, _) in pairs.items()
-            for each in of.processes
-            for mhz in (*each.own.sm_mhz, *each.cublas.sm_mhz)
-            if mhz != 1980
-        ],
-        [100 * late["02", size] for size in range(2560, 3073, 128)],
-        {
-            size: sorted(statistics.median(each.own.ms) for each in pairs["05", size][0].processes)
-            for size in (1536, 2560)
-        },
-        {(of.kernel[:2], of.M): of.ms for of in load(cards.folder("h200") / "cold.json").points},
-        [said[of, "9: Autotuning"].tflops / said[of, "6: Vectorized Mem Access"].tflops - 1 for of in (A6000, BOEHM)],
-    )
+    printed = [of.gflops / of.tflops / 1e3 for of in said.values() if of.label == RTX]
+    low = [  # where the H200's clock was lower than its most
+        key
+        for key, (of, _) in pairs.items()
+        for each in of.processes
+        for mhz in (*each.own.sm_mhz, *each.cublas.sm_mhz)
+        if mhz != 1980
+    ]
+    hump = [100 * late["02", size] for size in range(2560, 3073, 128)]
+    own = {
+        size: sorted(statistics.median(each.own.ms) for each in pairs["05", size][0].processes) for size in (1536, 2560)
+    }
+    cold = {(of.kernel[:2], of.M): of.ms for of in load(cards.folder("h200") / "cold.json").points}
+    tuned = [
+        said[of, "9: Autotuning"].tflops / said[of, "6: Vectorized Mem Access"].tflops - 1 for of in (A6000, BOEHM)
+    ]
     assert (
         {*late} == {(number, size) for number in EARLY for size in SIZES}
         and {of.times for of, _ in pairs.values()} == {3}

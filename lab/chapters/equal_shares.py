@@ -373,7 +373,6 @@ def short_launches() -> dict[str, str]:
         "card": ceilings.card().name,
         "again": f"{max(abs(points()[size].ms / alone[size].ms - 1) for size in same):.1%}",
         "one": f"{us[small][3]:.1f} µs",
-        "asked": f"{us[small][0]:.1f} µs",
         "saved": "{:.1f} to {:.1f} µs".format(*(end(one - of for of, _, _, one in us.values()) for end in (min, max))),
         "worse": str(len(worse)),
         "worst": f"{max(worse.values()) - 1:.0%}",
@@ -552,8 +551,6 @@ def figures() -> dict[str, str]:
                 "long": own[LONG].ms,
                 "whole": points(WHOLE)[LONG].ms,
                 "apart": alone[LONG].ms,
-                "first": first.ms,
-                "second": second.ms,
             }.items()
         },
         "long better": f"{opponent(LONG)} µs",

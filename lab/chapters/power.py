@@ -54,10 +54,10 @@ BANDS = (
 
 def both(size: int, protocol: str, inputs: str = "normal") -> np.ndarray:
     """Return milliseconds of `KERNEL` and of cuBLAS: medians, of a run alone the mean of a part."""
+    if part := {"lasting": settled, "early": early}.get(protocol):
+        return part(size, inputs)[0, :2]
     return np.array(
-        {"lasting": settled, "early": early}[protocol](size, inputs)[0][:2]
-        if protocol in ("lasting", "early")
-        else (sustained.of(KERNEL, size, inputs, protocol).ms, sustained.cublas_ms(KERNEL, size, inputs, protocol))
+        [sustained.of(KERNEL, size, inputs, protocol).ms, sustained.cublas_ms(KERNEL, size, inputs, protocol)]
     )
 
 

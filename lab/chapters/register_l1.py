@@ -30,10 +30,9 @@ NAMES = (
 )
 """The chapter's names for `STEPS`."""
 
-TWO_EARLY, FOUR_EARLY, SHALLOW, _, ONE, TWO, ALONE, TWO_SHARED, WIDE_SHARED, WIDE, WIDE_FREE, HIDDEN = (
-    *STEPS_TESTED,
-    STEPS_NOT_COUNTED[2],  # the third step, whose copy loop has passes that the compiler can't count
-)
+TWO_EARLY, FOUR_EARLY, SHALLOW, _, ONE, TWO, ALONE, TWO_SHARED, WIDE_SHARED, WIDE, WIDE_FREE = STEPS_TESTED
+HIDDEN = STEPS_NOT_COUNTED[2]
+"""The third step, whose copy loop has passes that the compiler can't count."""
 TRIED = (*STEPS, *STEPS_TESTED, *STEPS_NOT_COUNTED)
 """All kernels of the chapter, with its tile of C, in FP32."""
 PAIRS = {
@@ -167,10 +166,8 @@ def figures() -> dict[str, str]:
         [of[key] for of in alike]
         for key in (profiles.L2, profiles.BETWEEN, "all", "STS", "state: another warp was chosen")
     )
-    (globally, shared), fewer = (
-        [[of[key] for of in alike] for key in ("LDG", "LDS")],
-        instructions[0] / instructions[2],
-    )
+    globally, shared = ([of[key] for of in alike] for key in ("LDG", "LDS"))
+    fewer = instructions[0] / instructions[2]
     copies = [  # global loads and stores to shared memory, up to the barrier
         "".join(each.opcode[0] for each in sass(of) if each.opcode[:3] in ("LDG", "STS", "BAR")).partition("B")[0]
         for of in (STEPS[3], HIDDEN)

@@ -223,7 +223,7 @@ class AnyShape(Persistent):
         if not (0 <= shared <= tiles and 1 <= clusters <= (shared * steps or tiles)):
             needs = f"at most {tiles} shared tiles, and for each cluster a step of theirs, or a tile if none is shared"
             raise ArgumentError("division", f"{shared} and {clusters}", needs)
-        high, group = of["BM"] * of["CLUSTER"], SQUARE if 2 * K * (M + N) > LARGE else GROUP
+        high, group = of["BM"] * of["CLUSTER"], SQUARE if large(problem.shape) else GROUP
         counts = {"shared": shared, "rows": min(of["BM"], -(-M // 8) * 8), "group": max(group // high, 1)}
         return Division(clusters * of["CLUSTER"], counts, (clusters + shared) * high * of["BN"] if shared else 0)
 
@@ -236,9 +236,8 @@ class AnyShape(Persistent):
         copies = {
             name: empty((rows, pitch(columns)), problem.types.operand) for name, (rows, columns) in extents.items()
         }
-        made = problem._replace(**copies)
         # Where alpha is 0, neither A nor B is read.
-        return made, nothing if problem.alpha == 0 else padding(problem, copies)
+        return problem._replace(**copies), nothing if problem.alpha == 0 else padding(problem, copies)
 
     def finish(self, launch: Launch, problem: Problem) -> Callable[..., None]:
         """Return a function that adds the parts of sums that a launch cuts and leaves in the workspace."""
@@ -341,6 +340,11 @@ def pace(of: Mapping[str, Any]) -> tuple[float, float]:
     return PACES.get(tuple(map(of.get, PACED))) or (of["BM"] * of["BN"] / 52e3, of["BM"] * of["BN"] / 10e3)
 
 
+def large(shape: tuple[int, int, int]) -> bool:
+    """Whether A and B of 16-bit elements have more than `LARGE` bytes."""
+    return 2 * shape[2] * (shape[0] + shape[1]) > LARGE
+
+
 def moved(M: int, N: int, K: int) -> int:
     """Return the bytes of A, B and C."""
     return 2 * (M * K + K * N) + 4 * M * N
@@ -387,7 +391,7 @@ def _step(us: float, own: float, fetched: float, alike: float, shape: tuple[int,
 
     A block fetches so many bytes for it, all blocks fetch so many, and so many clusters want the same lines.
     """
-    return max(us, own / EACH, fetched / (FAR if 2 * shape[2] * (shape[0] + shape[1]) > LARGE else L2), CROWD * alike)
+    return max(us, own / EACH, fetched / (FAR if large(shape) else L2), CROWD * alike)
 
 
 def _with_traffic(us: float, shape: tuple[int, int, int], start: float = START) -> float:

@@ -168,6 +168,17 @@ def searching(monkeypatch, us, **more):
     return fake, Search(found.kernels, [GOOD, OTHER, ROW], Place(*PLACE))
 
 
+@pytest.mark.parametrize(("us", "stays"), [(23.0, True), (24.0, False)])
+def test_the_models_choice_stays_unless_another_is_clearly_quicker(monkeypatch, us, stays):
+    """The imitated samples' 10th and 90th percentiles are 8% off: they part where a time is 1.08 / 0.92 of another."""
+    expected, _ = tune.ON_CUDA_CORES.expected(SIZE, Place(*PLACE))
+    tile = "<{}, {}".format(*expected.setting[:2])
+    _, search = searching(monkeypatch, lambda name, shares: us if tile in name else 20.0)
+    point = search.tune(SIZE)
+    assert (point.expected_ms, point.finalists[0].ms) == (us / 1e3, 0.02)
+    assert (point.best == point.expected) == stays and point.ms == (us if stays else 20.0) / 1e3
+
+
 def test_the_quickest_wins_and_the_models_choice_takes_part(monkeypatch):
     _, search = searching(monkeypatch, lambda name, shares: 20.0 if "<64, 128" in name else 30.0 + shares)
     point = search.tune(SIZE)
