@@ -1,19 +1,21 @@
-// 22 · Any shape: 20's clusters of blocks that stay, with 12's equal shares, in tiles from 64 × 32 to 192 × 192.
+// 22 · Any shape: 20's clusters of blocks that stay, with 12's equal shares, in tiles of many sizes, either way round.
 //
 // What changed: tiles of C that don't fill the GPU once more are cut along K into equal shares, one for each cluster, as
 // are all tiles where there are only a few. The parts of a tile's sum go to a workspace, and a second launch adds them
 // (add_parts.cu). Sums go to C through shared memory, so that C's rows may begin anywhere; none are written late. Instead
-// two warpgroups may take turns: each has a tile of its own, and writes it while the other multiplies. wgmma's
+// two warpgroups may take turns: each has a tile of its own, and writes it while the other multiplies. A side of wgmma's
+// product is 64, and the other any multiple of 16: a tile may be turned, so that the 64 are columns of C. wgmma's
 // descriptions are computed in uniform registers. The next launch sets itself up while this one ends.
 //
-// WM: rows of a warp: 16, or 32 where warpgroups take turns. CLUSTER: as in 20. BLOCKS: on an SM at a time. BITS: of an
-// element of C, 32 for float, 16 for T. The other parameters are 19's, and where a tile has 64 rows one warp is enough to
-// fetch. The first `shared` of a cluster's tiles are cut into shares. `rows` of A are fetched for a tile: fewer than BM
-// where A has fewer. A group of `group` rows of tiles is walked column by column, to suit L2.
+// WM, WN: what a warp has of a tile: 16 × BN, 32 × BN where warpgroups take turns, BM × 16 where the tile is turned.
+// CLUSTER: as in 20. BLOCKS: on an SM at a time. BITS: of an element of C, 32 for float, 16 for T. The other parameters are
+// 19's; where one warpgroup multiplies, one warp fetches. The first `shared` of a cluster's tiles are cut into shares.
+// `rows` of A are fetched for a tile: fewer than BM where A has fewer. A group of `group` rows of tiles is walked column by
+// column, to suit L2.
 #include "equal_shares.cuh"
-#include "narrow.cuh"                                  // wgmma for tiles 32, 64, 96 and 160 columns wide
 #include "overlap.cuh"
 #include "patch.cuh"
+#include "sides.cuh"                                   // wgmma for tiles of any width, and turned
 
 template <typename T, int BM, int BN, int BK, int WM, int WN, int STAGES, int THREADS, int CLUSTER, int BLOCKS, int BITS>
 __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, BLOCKS)
@@ -24,21 +26,24 @@ any_shape(int M, int N, int K, float alpha, const T* A, const T* B, float beta, 
     constexpr int row = 64;                                // elements in 128 bytes, a row of a box
     constexpr int boxes = (BN + row - 1) / row;            // of B, side by side
     constexpr int tileA = BM * BK, tileB = BK * boxes * row;  // elements
-    constexpr bool many = BM > 64;                         // warps: then those that fetch give registers away
+    constexpr bool turned = WN == 16;                      // wgmma computes Cᵀ = BᵀAᵀ
+    constexpr int side = turned ? BN : BM;                 // of a tile, which warps share
+    constexpr bool many = side > 64;                       // warps: then those that fetch give registers away
     constexpr int workers = THREADS - (many ? 128 : 32);   // threads that multiply
-    constexpr int strips = WM / 16, team = BM / WM;        // a warp's rows by 16; warps that share a tile
+    constexpr int strips = turned ? 1 : WM / 16;           // a warp's rows or columns by 16
+    constexpr int team = side / strips / 16;               // warps that share a tile
     constexpr int teams = workers / 32 / team;             // that take turns
     constexpr unsigned atom = 8 * row * sizeof(T);         // bytes of eight rows, among which chunks are swizzled
-    static_assert(BK == row && WN == BN && team % 4 == 0, "four warps share 64 rows of C");
+    static_assert(BK == row && (turned ? WM == BM : WN == BN) && team % 4 == 0, "four warps share 64 rows or columns");
     static_assert(strips == 1 ? teams == 1 : teams == 2 && team == 4, "a warpgroup that takes turns has a whole tile");
-    constexpr int kept = BM > 128 ? 32 : 40;               // registers of a thread that fetches; the others share the rest
+    constexpr int kept = side > 128 ? 32 : 40;             // registers of a thread that fetches; the others share the rest
     constexpr int taken = (65536 / THREADS / 8 * 8 * THREADS - 128 * kept) / workers / 8 * 8;
     static_assert(STAGES > 2, "one pair of tiles arrives while two are multiplied");
     extern __shared__ __align__(1024) T memory[];
     T (&As)[STAGES][tileA] = *reinterpret_cast<T (*)[STAGES][tileA]>(memory);
     T (&Bs)[STAGES][tileB] = *reinterpret_cast<T (*)[STAGES][tileB]>(memory + STAGES * tileA);
     float* patches = reinterpret_cast<float*>(memory + STAGES * (tileA + tileB));  // each warp's, on the way to C
-    Barrier* full = reinterpret_cast<Barrier*>(patches + workers / 32 * Patch::floats);  // wait for a stage's bytes
+    Barrier* full = reinterpret_cast<Barrier*>(patches + workers / 32 * Patch<turned>::floats);  // wait for bytes
     Barrier* empty = full + STAGES;                        // these until no warp reads the stage
     Barrier* turns = empty + STAGES;                       // and these until the other team needs no more tiles
 
@@ -120,21 +125,24 @@ any_shape(int M, int N, int K, float alpha, const T* A, const T* B, float beta, 
             }
             if (turn > 1) turns[mine].wait((turn / 2 - 1) % 2);
         }
-        float acc[strips][WN / 2] = {};
+        float acc[strips][(turned ? WM : WN) / 2] = {};
         for (unsigned tile = piece.begin; tile < piece.end; ++tile, ++step) {
             const int stage = step % STAGES;
             full[stage].wait(step / STAGES % 2);
             order_registers();
             // wgmma takes descriptions from uniform registers, which all lanes share. The compiler computes them there if
             // it can tell that no lane differs, which is what the shuffle is for. From 16 of K to the next is an addition.
-            const auto describedA = describe(&As[stage][member / 4 * 64 * BK], 16, atom);
-            const auto describedB = describe(Bs[stage], BK * row * sizeof(T), atom);
+            const unsigned quad = member / 4;              // four warps, which multiply together
+            const auto describedA = describe(&As[stage][turned ? 0 : quad * 64 * BK], 16, atom);
+            const auto describedB = describe(&Bs[stage][turned ? quad * row * BK : 0], BK * row * sizeof(T), atom);
             #pragma unroll
-            for (int k = 0; k < BK; k += 16)               // 16 columns of A; 16 rows of each box of B
+            for (int k = 0; k < BK; k += 16) {             // 16 columns of A; 16 rows of each box of B
+                const auto nextA = describedA + k * sizeof(T) / 16, nextB = describedB + k * row * sizeof(T) / 16;
                 #pragma unroll
                 for (int s = 0; s < strips; ++s)
-                    multiply<T>(acc[s], describedA + (s * 64 * BK + k) * sizeof(T) / 16,
-                                describedB + k * row * sizeof(T) / 16);
+                    if constexpr (turned) multiply<T, true>(acc[s], nextB, nextA);
+                    else multiply<T, false>(acc[s], nextA + s * 64 * BK * sizeof(T) / 16, nextB);
+            }
             commit_products();
             wait_for_products<1>();                        // the tiles before are multiplied
             if (tile > piece.begin) let_go(step - 1);
@@ -145,14 +153,16 @@ any_shape(int M, int N, int K, float alpha, const T* A, const T* B, float beta, 
         if (K > 0) let_go(step - 1);
         #pragma unroll
         for (int s = 0; s < strips; ++s) {
-            const unsigned below = s * 64 + member * 16;   // rows of the tile before these
+            const unsigned before = s * 64 + member * 16;  // rows of the tile before these, or columns
+            const Corner in = {turned ? 0 : before, turned ? before : 0};
             Corner here = corner(piece.tile);
-            here.row += below;
-            if (here.row >= M) continue;                   // all of these rows are past the end of C
-            const Patch patch(patches + warp * Patch::floats);
+            here.row += in.row;
+            here.col += in.col;
+            if (turned ? here.col >= N : here.row >= M) continue;  // all of these are past the end of C
+            const Patch<turned> patch(patches + warp * Patch<turned>::floats);
             if (work.is_part(piece)) {                     // of a sum that the next launch adds up
                 float* const part = workspace + work.place(work.share, piece.tile) * (high * BN);
-                patch.write(acc[s], {rank * BM + below, 0}, high, BN, 1.0f, 0.0f, part);
+                patch.write(acc[s], {rank * BM + in.row, in.col}, high, BN, 1.0f, 0.0f, part);
             } else patch.write(acc[s], here, M, N, alpha, beta, C);
             __syncwarp();                                  // lanes part where C ends, and wgmma wants whole warps
         }

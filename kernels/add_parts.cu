@@ -30,7 +30,7 @@ add_parts(int M, int N, unsigned steps, float alpha, const float* workspace, flo
     float4 sum = {};
     #pragma unroll 8
     for (unsigned part = slice * parts / SLICES; part < (slice + 1) * parts / SLICES; ++part)
-        if (row < M) sum += of[size_t(part) * fours];      // 22 leaves no sums of rows that C doesn't have
+        if (row < M && col < N) sum += of[size_t(part) * fours];  // 22 leaves only sums that C has
     if constexpr (SLICES > 1) {
         __shared__ float4 sums[SLICES][each];
         sums[slice][threadIdx.x % each] = sum;

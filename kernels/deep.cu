@@ -5,8 +5,8 @@
 //
 // SPLIT: blocks of a cluster. One warp fetches, whatever the tile; the other parameters are 22's.
 #include "four.cuh"
-#include "narrow.cuh"                                  // wgmma for tiles 32, 64, 96 and 160 columns wide
 #include "overlap.cuh"
+#include "sides.cuh"                                   // wgmma for tiles of any width
 
 // Reads what another block of the cluster has where `here` is in this one.
 __device__ float4 load_from(unsigned block, const float4* here)
@@ -85,7 +85,7 @@ deep(int M, int N, int K, float alpha, const T* A, const T* B, float beta, Resul
             const auto describedB = describe(Bs[stage], BK * row * sizeof(T), atom);
             #pragma unroll
             for (int k = 0; k < BK; k += 16)
-                multiply<T>(acc, describedA + k * sizeof(T) / 16, describedB + k * row * sizeof(T) / 16);
+                multiply<T, false>(acc, describedA + k * sizeof(T) / 16, describedB + k * row * sizeof(T) / 16);
             commit_products();
             wait_for_products<1>();                        // the tiles before are multiplied
             if (turn > 0 && lane == 0) empty[(turn - 1) % STAGES].arrive();

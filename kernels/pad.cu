@@ -20,8 +20,8 @@ __global__ void __launch_bounds__(THREADS)
 pad(const unsigned short* A, unsigned short* copyA, unsigned rowsA, unsigned colsA, unsigned chunksA,
     const unsigned short* B, unsigned short* copyB, unsigned rowsB, unsigned colsB, unsigned chunksB)
 {
-    let_next_begin();
     wait_for_last();
+    let_next_begin();                                      // earlier, 22's blocks would crowd some SMs
     const size_t ofA = size_t(rowsA) * chunksA, all = ofA + size_t(rowsB) * chunksB;
     for (size_t i = size_t(blockIdx.x) * THREADS + threadIdx.x; i < all; i += size_t(gridDim.x) * THREADS)
         if (i < ofA) copy_eight(A, copyA, colsA, chunksA, i);

@@ -1,4 +1,5 @@
-// The way of a warp's sums to a C whose rows may begin anywhere: through shared memory, 16 rows and 32 columns at a time.
+// The way of a warp's sums to a C whose rows may begin anywhere: through shared memory, 16 rows and 32 columns at a time,
+// or, of sums of Cᵀ, 32 rows and 16 columns.
 #pragma once
 #include "result.cuh"
 
@@ -8,25 +9,31 @@ struct Corner
     size_t row, col;
 };
 
+template <bool TURNED>
 struct Patch
 {
-    static constexpr int high = 16, wide = 32, pitch = 40;  // with 40 floats to a row there are no bank conflicts
+    static constexpr int high = TURNED ? 32 : 16, wide = 512 / high;
+    static constexpr int pitch = TURNED ? 20 : 40;         // with so many floats to a row there are no bank conflicts
     static constexpr int floats = high * pitch;
 
     float* const shared;                                   // this warp's
 
     __device__ explicit Patch(float* shared) : shared(shared) {}
 
-    // Stores 16 sums: those of 16 rows and 32 columns. Of every eight columns a lane has two neighbours, and two more
-    // eight rows below.
-    __device__ void put(const float* sums) const
+    // Stores 16 sums, or `count` if that is less: those of 16 rows and 32 columns. Of every eight columns a lane has two
+    // neighbours, and two more eight rows below. Rows of Cᵀ are columns of C.
+    __device__ void put(const float* sums, int count) const
     {
-        const unsigned lane = threadIdx.x % 32;
+        const unsigned lane = threadIdx.x % 32, down = lane / 4, across = lane % 4 * 2;
+        float* const to = shared + (TURNED ? across * pitch + down : down * pitch + across);
         __syncwarp();                                      // what was here before has been read
         #pragma unroll
         for (int i = 0; i < 16; i += 2) {
-            float* const to = shared + (lane / 4 + i % 4 * 4) * pitch + i / 4 * 8 + lane % 4 * 2;
-            *reinterpret_cast<float2*>(to) = {sums[i], sums[i + 1]};
+            if (i >= count) break;
+            const int below = i % 4 * 4, beside = i / 4 * 8;
+            if constexpr (TURNED)
+                for (int j = 0; j < 2; ++j) to[(beside + j) * pitch + below] = sums[i + j];
+            else *reinterpret_cast<float2*>(to + below * pitch + beside) = {sums[i], sums[i + 1]};
         }
         __syncwarp();
     }
@@ -60,18 +67,20 @@ struct Patch
             }
     }
 
-    // Writes the sums of 16 rows that begin at a corner.
+    // Writes the sums of 16 rows that begin at a corner, or of 16 columns.
     template <int SUMS, typename R>
     __device__ void write(const float (&acc)[SUMS], Corner from, int M, int N, float alpha, float beta, R* C) const
     {
-        const int rows = int(M - from.row), cols = int(N - from.col);
         const bool aligned = N * sizeof(R) % 16 == 0 && size_t(C) % 16 == 0;  // whether every row begins at 16 bytes
+        int rows = int(M - from.row), cols = int(N - from.col);
+        if constexpr (SUMS % 16 > 0) (TURNED ? rows : cols) = min(TURNED ? rows : cols, 2 * SUMS);
         R* const to = C + from.row * N + from.col;
         #pragma unroll
-        for (int n = 0; n < SUMS * 2; n += wide) {
-            put(acc + n / 2);
-            if (aligned) pass<uint4>(to + n, N, rows, cols - n, alpha, beta);
-            else pass<R>(to + n, N, rows, cols - n, alpha, beta);
+        for (int i = 0; i < SUMS; i += 16) {
+            const int down = TURNED ? 2 * i : 0, right = TURNED ? 0 : 2 * i;
+            put(acc + i, SUMS - i);
+            if (aligned) pass<uint4>(to + size_t(down) * N + right, N, rows - down, cols - right, alpha, beta);
+            else pass<R>(to + size_t(down) * N + right, N, rows - down, cols - right, alpha, beta);
         }
     }
 };

@@ -47,6 +47,17 @@ STAGES = {26: "8x4", 28: "8x5", 31: "8x3", 32: "8xauto"} | {
 }
 """The depth of a tile and the number of stages, by their numbers."""
 
+# Copies the first N elements of each row to rows without gaps: eight rows of 256 elements to a block.
+NARROW = r"""
+extern "C" __global__ void narrow(const unsigned %s* from, unsigned %s* to, unsigned pitch, unsigned M, unsigned N)
+{
+    const unsigned row = blockIdx.x * 8 + threadIdx.y, begin = blockIdx.y * 256 + threadIdx.x;
+    if (row < M)
+        for (unsigned col = begin; col < min(N, begin + 256); col += 32)
+            to[size_t(row) * N + col] = from[size_t(row) * pitch + col];
+}
+"""
+
 
 class _Found(ctypes.Structure):
     """The heuristic's answer for one algorithm."""
@@ -139,6 +150,7 @@ def _padded(problem: Problem) -> tuple[Problem, Callable[[], None], Callable[[],
     C, short = problem.C, N > problem.N
     wide = cupy.empty((M, N), types.result) if short else C
     copy = any_shape.padding(problem, copied)
+    narrow = cupy.RawKernel(NARROW % (2 * ({2: "short", 4: "int"}[types.result.itemsize],)), "narrow")
 
     def before() -> None:
         copy()
@@ -147,7 +159,7 @@ def _padded(problem: Problem) -> tuple[Problem, Callable[[], None], Callable[[],
 
     def after() -> None:
         if short:
-            C[...] = wide[:, : problem.N]
+            narrow((-(-M // 8), -(-N // 256)), (32, 8), (wide, C, *map(np.uint32, (N, M, problem.N))))
 
     return problem._replace(N=N, K=K, C=wide, **copied), before, after
 

@@ -5,7 +5,7 @@ knows the times of a tile's multiply step and of its end, what L2 and memory giv
 L2 gives to one, and the times of a launch and of another that adds parts of sums. Products that are too thin or too
 small for tensor cores go to another kernel, `THIN`, vectors and pairs of them to `WIDE` or `TALL`, a small C with a
 long K to `DEEP`, and a short K to `SHALLOW`; each has a model of its own. All were fitted to times on an H200: 22's to
-40,661 of 730 products, `DEEP`'s to 1,984, `THIN`'s to 7,962 of 183, and `SHALLOW`'s to 3,094 of 182. On another GPU
+14,589 of 479 products, `DEEP`'s to 1,984, `THIN`'s to 7,962 of 183, and `SHALLOW`'s to 3,094 of 182. On another GPU
 only the order of the choices counts. Nothing is measured at a call, and the same problem is always done the same way.
 """
 
@@ -30,8 +30,8 @@ from .hopper import BOX, Fetched, Persistent, resident
 
 PARAMETERS = ("BM", "BN", "BK", "WM", "WN", "STAGES", "THREADS", "CLUSTER", "BLOCKS")
 """22's template parameters between T and BITS, in the source's order."""
-BK, PATCH_BYTES = 64, 16 * 40 * 4
-"""Depth of a multiply step, and shared memory of each warp on the way to C."""
+BK, PATCH_BYTES, IN_TURNS = 64, 16 * 40 * 4, 32
+"""Depth of a multiply step, shared memory of each warp on the way to C, and WM where warpgroups take turns."""
 GROUP, SQUARE = 768, 2048
 """Rows of C in a group, and in one of a product with `LARGE` A and B: all tiles at work then make about a square, which
 needs the fewest rows and columns, and lasting runs take up to 3% less energy for it."""
@@ -39,52 +39,68 @@ CHUNK = ALIGNMENT // 2
 """Elements of 16 bits in 16 bytes."""
 
 START, HIDDEN = 1.50, 0.14  # µs of a launch, which was 1.69 in the fit, and less since; of a time that another hides
-L2, FAR, MEMORY, EACH = 13.7e6, 11.5e6, 3.95e6, 0.149e6  # bytes per µs: L2, also for large A and B; memory; one SM
-LARGE = 37.5e6  # bytes of A and B
-STRADDLE, ASKEW = 0.64, 1.19  # longer: fetching rows that begin at any 16 bytes of a line, for all SMs, and for one
-CROWD, LOW = 1.36e-3, 0.13  # µs of a step for each cluster that wants the same rows; of a step, what missing rows save
-RAGGED, SHARED = 0.73, 1.16  # longer: a tile's end where C's rows begin anywhere; times: a step where tiles are shared
-SECOND, PARTS_MOVED = 1.99, 4.3e6  # µs of the launch that adds parts, and their bytes per µs
+L2, FAR, MEMORY, EACH = 13.3e6, 11.5e6, 3.95e6, 0.171e6  # bytes per µs: L2, also for large A and B; memory; one SM
+LARGE, UNTIMED, NEAR = 37.5e6, 2e8, 6  # bytes of A and B; multiply-adds of tiles that are turned; exponent of a sum
+STRADDLE, ASKEW = 0.57, 1.15  # longer: fetching rows that begin at any 16 bytes of a line, for all SMs, and for one
+CROWD, LOW = 1.71e-3, 0.10  # µs of a step for each cluster that wants the same rows; of a step, what missing rows save
+RAGGED, SHARED = 0.37, 1.14  # longer: a tile's end where C's rows begin anywhere; times: a step where tiles are shared
+SECOND, PARTS_MOVED = 1.96, 4.33e6  # µs of the launch that adds parts, and their bytes per µs
 COPY, COPIED = 1.32, 3.62e6  # µs to copy A or B, and bytes per µs
 PARTS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)  # of a tile's sum, where there are only a few tiles
 
 
 def setting(BM: int, BN: int, STAGES: int, CLUSTER: int = 1, WM: int = 16) -> dict[str, int]:
-    """Return template arguments."""
-    threads = 160 if BM == 64 else 2 * BM + 128
-    return dict(zip(PARAMETERS, (BM, BN, BK, WM, BN, STAGES, threads, CLUSTER, 1), strict=True))
+    """Return template arguments: those of a turned tile, whose warps share its columns, if WM is BM."""
+    side, WN = (BN, 16) if WM == BM else (BM, BN)
+    return dict(
+        zip(PARAMETERS, (BM, BN, BK, WM, WN, STAGES, 160 if side == 64 else 2 * side + 128, CLUSTER, 1), strict=True)
+    )
 
 
 PACED = ("BM", "BN", "STAGES", "CLUSTER", "WM")
 PACES = {
-    (64, 32, 12, 1, 16): (0.110, 0.466),
-    (64, 64, 12, 1, 16): (0.118, 0.603),
-    (64, 64, 12, 4, 16): (0.137, 0.733),
-    (64, 96, 8, 4, 16): (0.180, 0.866),
-    (64, 128, 8, 1, 16): (0.102, 1.018),
-    (64, 128, 8, 4, 16): (0.180, 1.215),
-    (64, 160, 6, 4, 16): (0.229, 1.406),
-    (64, 192, 6, 2, 16): (0.292, 1.682),
-    (64, 192, 6, 4, 16): (0.242, 1.710),
-    (64, 224, 5, 4, 16): (0.291, 1.965),
-    (64, 256, 5, 2, 16): (0.348, 2.384),
-    (64, 256, 5, 4, 16): (0.311, 2.301),
-    (128, 64, 8, 4, 16): (0.184, 1.041),
-    (128, 128, 6, 2, 16): (0.360, 1.856),
-    (128, 128, 6, 2, 32): (0.355, 2.176),
-    (128, 128, 6, 4, 16): (0.339, 1.780),
-    (128, 128, 6, 4, 32): (0.342, 2.072),
-    (128, 160, 5, 2, 32): (0.449, 2.642),
-    (128, 192, 5, 2, 16): (0.497, 2.612),
-    (128, 192, 5, 4, 16): (0.475, 2.401),
-    (128, 224, 4, 2, 16): (0.571, 3.053),
-    (128, 224, 4, 4, 16): (0.529, 2.927),
-    (128, 256, 4, 1, 16): (0.648, 3.373),
-    (192, 96, 4, 2, 16): (0.453, 1.841),
-    (192, 128, 4, 1, 16): (0.505, 2.437),
-    (192, 160, 4, 2, 16): (0.614, 3.129),
-    (192, 192, 4, 2, 16): (0.710, 3.633),
-    (128, 256, 4, 2, 16): (0.627, 3.565),
+    (48, 64, 12, 1, 48): (0.118, 0.534),
+    (64, 32, 12, 1, 16): (0.087, 0.540),
+    (64, 64, 12, 1, 16): (0.083, 0.743),
+    (64, 64, 12, 4, 16): (0.125, 0.784),
+    (64, 96, 8, 4, 16): (0.173, 0.927),
+    (64, 128, 8, 1, 16): (0.101, 1.070),
+    (64, 128, 8, 4, 16): (0.171, 1.211),
+    (64, 160, 6, 4, 16): (0.223, 1.482),
+    (64, 192, 6, 2, 16): (0.289, 1.918),
+    (64, 192, 6, 4, 16): (0.235, 1.771),
+    (64, 224, 5, 4, 16): (0.285, 2.007),
+    (64, 256, 5, 4, 16): (0.306, 2.361),
+    (80, 128, 7, 1, 80): (0.192, 1.604),
+    (80, 128, 7, 2, 80): (0.247, 1.471),
+    (96, 128, 7, 2, 96): (0.269, 1.700),
+    (96, 192, 5, 2, 96): (0.395, 2.224),
+    (112, 64, 9, 1, 112): (0.170, 1.117),
+    (112, 128, 6, 1, 112): (0.359, 1.654),
+    (112, 192, 5, 2, 112): (0.447, 2.524),
+    (128, 48, 8, 4, 16): (0.196, 1.021),
+    (128, 96, 6, 4, 16): (0.274, 1.417),
+    (128, 112, 6, 4, 16): (0.306, 1.738),
+    (128, 128, 6, 1, 128): (0.356, 1.865),
+    (128, 128, 6, 2, 32): (0.355, 2.483),
+    (128, 144, 5, 2, 16): (0.428, 2.166),
+    (128, 160, 5, 2, 32): (0.431, 3.244),
+    (128, 176, 5, 2, 16): (0.476, 2.358),
+    (128, 176, 5, 4, 16): (0.439, 2.366),
+    (128, 192, 4, 2, 128): (0.492, 2.451),
+    (128, 224, 4, 2, 16): (0.559, 2.982),
+    (128, 256, 4, 1, 16): (0.620, 3.334),
+    (144, 128, 6, 2, 144): (0.393, 2.315),
+    (144, 192, 4, 2, 144): (0.550, 2.824),
+    (160, 128, 5, 2, 160): (0.424, 2.457),
+    (160, 192, 4, 2, 160): (0.601, 3.096),
+    (176, 128, 5, 2, 176): (0.475, 2.543),
+    (176, 192, 4, 2, 176): (0.669, 3.305),
+    (192, 128, 4, 1, 16): (0.472, 2.467),
+    (192, 160, 4, 2, 16): (0.616, 2.875),
+    (192, 192, 4, 2, 16): (0.703, 3.744),
+    (208, 128, 4, 2, 208): (0.528, 2.893),
+    (128, 256, 4, 2, 16): (0.618, 3.365),
 }
 """`PACED` to choose among, and the µs of a multiply step and of a tile's end."""
 SETTINGS = tuple(setting(*of) for of in PACES)
@@ -143,6 +159,15 @@ TRIALS = (
     _trial((260, 300, 330), (0, 2), (128, 128, 3, 1, 32)),
     _trial((260, 168, 200), (3, 4), (128, 160, 3, 1, 32), shift=(0, 0, 1)),
     _trial((390, 168, 70), (2, 2), (128, 160, 3, 2, 32), bits=16),
+    # Widths that are no multiple of 32; tiles that are turned, alone and in clusters, in shares, and with few rows.
+    _trial((70, 200, 200), (1, 2), (64, 112, 3)),
+    _trial((140, 261, 200), (2, 3), (128, 208, 3)),
+    _trial((60, 72, 200), (0, 2), (16, 64, 3, 1, 16)),
+    _trial((130, 130, 200), (2, 5), (48, 64, 3, 2, 48)),
+    _trial((100, 261, 70), (2, 3), (96, 128, 3, 1, 96), bits=16),
+    _trial((35, 71, 201), (1, 3), (112, 192, 3, 1, 112), shift=(1, 0, 1)),
+    _trial((290, 136, 200), (1, 2), (256, 128, 3, 1, 256)),
+    _trial((3, 20, 1050), (1, 9), (16, 64, 3, 1, 16), bits=16),
     # What BLAS does not read.
     _trial((70, 40, 200), (2, 3), scalars=(0.0, 2.0)),
     _trial((70, 40, 200), (2, 3), PAIR, scalars=(1.0, 0.0)),
@@ -174,9 +199,8 @@ class AnyShape(Persistent):
 
     def shared_bytes(self, of: Mapping[str, Any]) -> int:
         """Return the bytes of tiles and mbarriers, and of each warp's patch of C."""
-        return super().shared_bytes(of) + (
-            8 * PATCH_BYTES + 2 * MBARRIER_BYTES if of["WM"] > 16 else of["BM"] // 16 * PATCH_BYTES
-        )
+        turns, warps = of["WM"] == IN_TURNS != of["BM"], of["BM"] * of["BN"] // of["WM"] // of["WN"]
+        return super().shared_bytes(of) + (1 + turns) * warps * PATCH_BYTES + 2 * turns * MBARRIER_BYTES
 
     def choose(self, kernel: Kernel, problem: Problem, place: Place) -> Kernel:
         """Return 22 with the quickest tile and division, if not settled: as measured on this GPU, or by the model.
@@ -275,10 +299,11 @@ def _beside(problem: Problem) -> Callable[..., Callable[..., None]]:
 
 def unfetchable(problem: Problem) -> dict[str, tuple[int, int]]:
     """Return rows and columns of those of A and B that the copy engine can't fetch as they are, by name."""
-    M, N, K = problem.shape
     return {
         name: of
-        for name, of, begins in zip("AB", ((M, K), (K, N)), problem.alignment, strict=False)
+        for name, of, begins in zip(
+            "AB", ((problem.M, problem.K), (problem.K, problem.N)), problem.alignment, strict=False
+        )
         if of[1] % CHUNK or begins % ALIGNMENT
     }
 
@@ -354,7 +379,7 @@ def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, cluste
     """Return the µs that the model expects of 22 with these template arguments and this division, without copies."""
     M, N, K = shape
     BM, BN, CLUSTER = of["BM"], of["BN"], of["CLUSTER"]
-    blocks, steps = clusters * CLUSTER, -(-K // BK)
+    turned, turns, blocks, steps = of["WM"] == BM, of["WM"] == IN_TURNS != BM, clusters * CLUSTER, -(-K // BK)
     down, across = -(-M // (BM * CLUSTER)), -(-N // BN)
     whole, share = -(-(down * across - shared) // clusters), -(-shared * steps // clusters)  # tiles; steps of a share
 
@@ -362,7 +387,7 @@ def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, cluste
     rows, columns = min(BM, M), -(-BN // BOX) * BOX  # that a block fetches, or zeros beyond B's last
     alike = min(down, clusters / across) * max(1, BOX / (-(-N // CHUNK) * CHUNK))  # clusters that want the same lines
     step = _step(
-        step * (1 - LOW * (1 - rows / BM)),
+        step * (1 - LOW * (1 - rows / BM) * (not turned)),
         (rows * lines(K, ASKEW) + columns * lines(N, ASKEW) / sqrt(CLUSTER)) * SWIZZLE,  # others' part of B arrives too
         (rows * lines(K) + columns * lines(N) / CLUSTER) * SWIZZLE * blocks,
         max(alike, min(across, clusters / down)),
@@ -371,11 +396,14 @@ def cost(of: Mapping[str, Any], shape: tuple[int, int, int], shared: int, cluste
     end *= (1 + rows / BM * min(1, N / BN)) / 2 * (1 + RAGGED * (N % 4 > 0))
     every, tiles = (whole * steps + share) * step * (SHARED if shared else 1), whole + -(-share // steps)
     # Where warpgroups take turns, one multiplies while the other writes: what takes longer counts, and the rest once.
-    total = START + (max(every + end, every / tiles + tiles * end) if of["WM"] > 16 else every + tiles * end)
+    total = START + (max(every + end, every / tiles + tiles * end) if turns else every + tiles * end)
     if shared and share % steps:
         sums = (-(-steps // share) + (clusters % shared > 0)) * shared * min(BM * CLUSTER, M) * min(BN, N)  # of parts
         total += SECOND + 4 * sums / PARTS_MOVED
-    return _with_traffic(total, shape)
+    # C counts twice where its rows begin anywhere. Turned tiles are not for small products: there they were not timed.
+    return _with_traffic(
+        total, shape, inf if turned and M * N * K < UNTIMED else START + 4 * M * N / MEMORY * (N % 4 > 0)
+    )
 
 
 def lines(columns: int, more: float = STRADDLE) -> float:
@@ -389,9 +417,12 @@ def lines(columns: int, more: float = STRADDLE) -> float:
 def _step(us: float, own: float, fetched: float, alike: float, shape: tuple[int, int, int]) -> float:
     """Return the µs of a step that takes so many alone.
 
-    A block fetches so many bytes for it, all blocks fetch so many, and so many clusters want the same lines.
+    A block fetches so many bytes for it, all blocks fetch so many, and so many clusters want the same lines. What takes
+    longest counts, and more where something else takes about as long.
     """
-    return max(us, own / EACH, fetched / (FAR if large(shape) else L2), CROWD * alike)
+    return sum(each**NEAR for each in (us, own / EACH, fetched / (FAR if large(shape) else L2), CROWD * alike)) ** (
+        1 / NEAR
+    )
 
 
 def _with_traffic(us: float, shape: tuple[int, int, int], start: float = START) -> float:

@@ -131,12 +131,13 @@ def test_the_model_looks_at_shape_and_gpu_alone():
 def test_each_setting_is_the_quickest_somewhere():
     squares = [(n, n, n) for n in range(64, 6145, 64)]
     rare = [
-        (2312, 464, 352),
-        (1601, 3600, 8832),
-        (654, 2328, 1920),
-        (5198, 264, 224),
-        (1434, 3832, 152),
-        (6655, 88, 10696),
+        (216, 7616, 616),
+        (96, 392, 6952),
+        (5864, 344, 72),
+        (1416, 712, 72),
+        (1984, 752, 3064),
+        (264, 1928, 4008),
+        (7640, 200, 152),
     ]
     of = [ITSELF.resolve(operands.imagined(*shape, FP16), H200).kernel for shape in (*shapes(), *squares, *rare)]
     chosen = {tuple(kernel.parameters[name] for name in PARAMETERS) for kernel in of}
@@ -149,7 +150,8 @@ def test_a_longer_sum_never_costs_less():
             tiles, _ = tiles_and_steps(of, (M, N, 64))
             clusters = min(tiles, 132 // of["CLUSTER"])
             times = [cost(of, (M, N, K), 0, clusters) for K in range(64, 4096, 64)]
-            assert times == sorted(times) and times[0] > any_shape.START
+            times = [us for us in times if us < np.inf]  # of turned tiles, short sums were not timed
+            assert times == sorted(times) and all(us > any_shape.START for us in times)
 
 
 def test_places_that_are_spread_share_nothing():
@@ -292,7 +294,7 @@ def test_the_same_bits_at_every_run_and_in_any_order(kernel, shape, monkeypatch)
     [
         ("work.place(work.share, piece.tile)", "work.place(work.share, 0)"),  # a share's two parts in one place
         ("share = cluster % shared * parts + cluster / shared", "share = cluster / shared"),
-        ("{rank * BM + below, 0}", "{below, 0}"),
+        ("{rank * BM + in.row, in.col}", "{in.row, in.col}"),
         ("high, BN, 1.0f, 0.0f, part", "high, BN, alpha, 0.0f, part"),  # scaled twice
     ],
 )

@@ -292,7 +292,7 @@ def test_the_budget_ends_it_between_sizes(monkeypatch):
     assert "spills" in str(said[0])
 
 
-THIN, TINY, LONG, ODD = (57, 2, 18), (256, 256, 256), (256, 256, 16384), (333, 777, 1999)
+THIN, TINY, LONG, ODD = (57, 2, 18), (256, 256, 256), (64, 512, 8192), (100, 200, 3001)
 
 
 def test_settings_of_22_are_searched_where_its_model_leaves_nothing_to_thin():
