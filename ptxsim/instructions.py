@@ -65,9 +65,8 @@ def _shift_right(a: np.ndarray, count: np.ndarray) -> np.ndarray:
 def _at_most_all(a: np.ndarray, count: np.ndarray) -> np.ndarray | np.generic:
     """Return how far to shift a, at most by all of its bits."""
     bits = a.dtype.itemsize * 8
-    if count.size == 1:  # usually a constant
-        return a.dtype.type(min(count.item(), bits))
-    return np.minimum(count, bits).astype(a.dtype)
+    # The count is usually a constant.
+    return a.dtype.type(min(count.item(), bits)) if count.size == 1 else np.minimum(count, bits).astype(a.dtype)
 
 
 def _funnel(low: np.ndarray, high: np.ndarray, left: np.ndarray) -> np.ndarray:

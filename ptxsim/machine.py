@@ -288,8 +288,7 @@ def _turns(order: str, threads: Threads) -> np.ndarray:
             (of_block < last).astype(np.int64),
             (blocks - 1 - threads.block) * TURNS // blocks,
         )[ORDERS.index(order)]
-    random = np.random.default_rng(int(order.split()[-1]))
-    return random.integers(TURNS, size=threads.warps)[warp]
+    return np.random.default_rng(int(order.split()[-1])).integers(TURNS, size=threads.warps)[warp]
 
 
 class Machine:
@@ -432,7 +431,7 @@ class Machine:
             return fault
         blocks = fault.block // cluster * cluster + np.arange(cluster, dtype=np.int64)
         batch = Batch(replace(self.execution, traced=frozenset(), order=None), blocks, grid)
-        batch.history = batch.history or History(batch.threads, code.finest, None, cluster)
+        batch.history = batch.history or History(batch.threads, code.finest, cluster)
         batch.history.observe(batch.shared)
         try:
             with np.errstate(all="ignore"):

@@ -183,6 +183,12 @@ __global__ void k(float* a) {{ a[0] = Place{{a[0], 2}}.sum(); }}"""
 def test_what_does_not_compile_is_said_with_its_line():
     with pytest.raises(ptxsim.CompileError, match=r'kernel.cu\(2\): error: identifier "oops" is undefined'):
         ptxsim.compile("__global__ void k(float* a) {\n a[0] = oops; }")
+    own = "__global__ void all(float* a) { a[0] = 1; }"  # CUDA has a vote of this name
+    for source in (own, own.replace("all", "k") + own.replace("all", "k").replace("float", "double")):
+        with pytest.raises(
+            ptxsim.CompileError, match=r"kernel.cu: several functions are called (all|k), .*a name that"
+        ):
+            ptxsim.compile(source, "k" if "k(" in source else "all")
     for source in ("__global__ void a() {} __global__ void b() {}", "void k();"):
         with pytest.raises(ptxsim.ArgumentError, match="name: got none"):
             ptxsim.compile(source)
