@@ -149,11 +149,11 @@ OPERATIONS = {
     },
     **{
         f"mul.hi.{t}": operation(
-            lambda a, b, of=DTYPES[t], to=DTYPES[WIDER[t]]: (np.multiply(a, b, dtype=to) >> 32).astype(of),
+            lambda a, b, of=DTYPES[t], to=DTYPES[WIDER[t]]: (np.multiply(a, b, dtype=to) >> 8 * of.itemsize).astype(of),
             f"{t} {t}",
             t,
         )
-        for t in ("u32", "s32")
+        for t in WIDER
     },
     "mul.hi.u64": operation(_high_half, "u64 u64", "u64"),
     "mul.hi.s64": operation(_high_half_signed, "s64 s64", "s64"),
