@@ -208,6 +208,7 @@ REFUSED = {
     r".*%envreg.*": "there are no launches for which a grid's blocks wait for each other",
     r".*%reserved_smem.*": "tiles of cooperative groups have at most 32 threads here",
     r"call.*\bmalloc\b.*": "it has no heap",
+    r"cout": "std::cout is the host's alone: a kernel prints by printf",
     r"v(add|sub|absdiff|min|max|avrg|shl|shr|mad|set)[24]?\..*": (
         "it has few video instructions: take the bytes apart with shifts"
     ),

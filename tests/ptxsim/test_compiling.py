@@ -178,6 +178,10 @@ __global__ void k(float* a) {{ a[0] = Place{{a[0], 2}}.sum(); }}"""
     a = np.ones(1, np.float32)
     ptxsim.run(*ptxsim.compile(source), 1, 1, {"a": a})
     assert a[0] == 3
+    if header == "iostream":
+        kernel = source.replace("a[0] = Place", "std::cout << a[0];\na[0] = Place")
+        with pytest.raises(ptxsim.UnsupportedInstruction, match=r"line 12: .* cout, as .* prints by printf"):
+            ptxsim.run(*ptxsim.compile(kernel), 1, 1, {"a": a})
 
 
 def test_what_does_not_compile_is_said_with_its_line():
