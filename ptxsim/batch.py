@@ -148,7 +148,8 @@ class Batch:
             self.spaces.history = self.barriers.history = self.history
         if "" not in self.history.marks and (atomic or not self.execution.code.proxies):
             self.history.observe(self.shared)
-            self.shared.ordered = self.history.ordered
+            ours, first = self.history.ordered, self.shared.ordered  # which a proxy has kept from the start
+            self.shared.ordered = (lambda *of: first(*of) | ours(*of)) if first else ours
         return self.history
 
     def gone(self) -> np.ndarray:

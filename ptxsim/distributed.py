@@ -1,8 +1,9 @@
-"""Models distributed shared memory: loads and stores in the shared memories of a cluster's other blocks.
+"""Models distributed shared memory: accesses to the shared memories of a cluster's other blocks.
 
 Only the barrier of the cluster orders such far accesses. Two accesses by threads of different blocks to the same place,
-at least one of them a write, are a race unless their cluster has met in between. The accesses of a block's own threads
-are in the stamps of `SharedMemory`; two more shadow arrays hold the last far write of each granule and its far reads.
+at least one of them a write, are a race unless their cluster has met in between, or both are strong, as atomic
+operations are. The accesses of a block's own threads are in the stamps of `SharedMemory`; three more shadow arrays hold
+the last far write of each granule, its far reads, and the last far write that was strong.
 Semantics: NVIDIA, "Parallel Thread Execution ISA", "ld", "st" and "State Spaces"; "CUDA C++ Programming Guide",
 "Distributed Shared Memory".
 """

@@ -176,7 +176,7 @@ def _store(instruction: Instruction, reader: Callable, address: Callable, count:
 
     def execute(batch: Batch, lanes: Lanes) -> None:
         words = np.stack([batch.threads.spread(read(batch, lanes), lanes) for read in reads], axis=1)
-        rows = words.reshape(-1, WARP, count).transpose(0, 2, 1).reshape(-1, count, SIDE, ROW // 4)
+        rows = words.reshape(-1, WARP, count).transpose(0, 2, 1).copy().reshape(-1, count, SIDE, ROW // 4)
         held = _turned(rows) if transposed else rows
         addresses, giving = _rows(batch, lanes, locate, count)
         with of_part(np.flatnonzero(giving)):

@@ -243,6 +243,48 @@ __global__ void __cluster_dims__(2) k(int* out, const int* in) {
     assert out.tolist() == (sums.tolist() if where == "s" else [sums.sum(), 0])
 
 
+TILES = """__global__ void k(int* out, const int* in) {
+    __shared__ __align__(16) int tile[32], s[32], count;
+    __shared__ unsigned long long stored, copied;
+    unsigned mine = __cvta_generic_to_shared(&stored), its = __cvta_generic_to_shared(&copied);
+    unsigned to = __cvta_generic_to_shared(tile);
+    const int t = threadIdx.x % 32;
+    if (threadIdx.x == 0) {
+        count = 0;
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 32;" :: "r"(mine));
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(its));
+        asm volatile("fence.proxy.async.shared::cta;");
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 128;" :: "r"(its));
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 128, [%2];"
+                     :: "r"(to), "l"(in), "r"(its) : "memory");
+    }
+    if (threadIdx.x < 32) {
+        s[t] = t;
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(mine) : "memory");
+    } else {
+        WAIT
+        atomicAdd(&count, 1);
+        out[t] = s[31 - t];
+        asm volatile("{.reg .pred p; I: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra I;}" :: "r"(its));
+        out[t] += 100 * tile[t];
+    }
+}"""
+WAIT = (
+    'asm volatile("{.reg .pred p; M: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra M;}" :: "r"(mine));'
+)
+
+
+def test_what_mbarriers_ordered_before_the_first_of_them_stays_in_order():
+    out, numbers = np.zeros(32, np.int32), np.arange(32, dtype=np.int32)
+    launch(TILES.replace("WAIT", WAIT), 1, 64, out=out, **{"in": numbers})
+    assert np.array_equal(out, 31 - numbers + 100 * numbers)
+    found = fault(TILES.replace("WAIT", ""), 1, 64, out=out, **{"in": numbers})
+    assert found.kind in ("race", "uninitialised") and "s at byte" in str(found)
+
+
 @pytest.mark.parametrize(("vector", "of"), [("float2", 2), ("float4", 4)])
 @pytest.mark.parametrize("old", ["", "f[threadIdx.x] = "])
 def test_vectors(old, vector, of):
