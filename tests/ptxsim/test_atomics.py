@@ -198,7 +198,14 @@ MIXED = """if (FIRST) s += 1;
 
 @pytest.mark.parametrize(
     ("text", "other"),
-    [("cluster.sync();\n    atomicAdd(c", "atomicAdd(c"), ("BETWEEN", ""), ("atomicAdd(c", "atomicAdd_block(c")],
+    [
+        ("cluster.sync();\n    atomicAdd(c", "atomicAdd(c"),
+        ("s += 1;\n    cluster.sync();", "*cluster.map_shared_rank(&s, 1) = 1;"),
+        ("BETWEEN", ""),
+        ("atomicAdd(c", "if (blockIdx.x == 0) atomicAdd_block(c"),
+        ("atomicAdd(&s", "atomicAdd_block(&s"),
+        ("atomicAdd(c", "atomicAdd_block(&s, 0);\n    atomicAdd(c"),
+    ],
 )
 @pytest.mark.parametrize("rank", [0, 1])
 def test_only_a_barrier_of_the_cluster_orders_them_and_other_accesses(rank, text, other):
