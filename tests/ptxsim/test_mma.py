@@ -480,6 +480,12 @@ def test_products_and_sums_of_tf32(a, b, c):
     assert got or not np.signbit(got)
 
 
+def test_integer_sums_are_limited_where_the_opcode_says_so():
+    opcode = "mma.sync.aligned.m16n8k32.row.col{}.s32.u8.s8.s32"
+    assert KINDS[opcode.format(".satfinite")].limited and not KINDS[opcode.format("")].limited
+    assert not any("wmma" in of and ("u8.s8" in of or ("f16" in of and "satfinite" in of)) for of in KINDS)
+
+
 def test_kinds_make_numbers_of_words():
     word = np.array([0x3F803FFF, 0xC0403F00], np.uint32)
     assert KINDS["mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"].numbers["a"](word).tolist() == [
