@@ -93,7 +93,12 @@ def unpacked(text: str) -> str:
                 for name, of in made.items()
             )
             brace, lines = code.index("{", closes) + 1, "\n" * code.count("\n", opens, closes)
-            return unpacked(f"{text[:opens]}{' '.join(taken.split())}{lines}{text[closes:brace]}{makes}{text[brace:]}")
+            ahead = re.sub(  # without a declaration that still takes structs
+                rf"__global__[^;{{}}]*?\b{kernel.name}\s*\([^;{{}}]*\)\s*;",
+                lambda of: "\n" * of[0].count("\n"),
+                text[:opens],
+            )
+            return unpacked(f"{ahead}{' '.join(taken.split())}{lines}{text[closes:brace]}{makes}{text[brace:]}")
     return text
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .lanes import Lanes
-from .memory import Violation, refuse
+from .memory import refuse
 from .proxy import AsyncProxy, OperandRead
 
 LANDED = -1  # in the place of a group
@@ -86,10 +86,16 @@ class Accumulators:
             if not others and [*found.values] != names:  # in another order
                 found.table = np.stack([found.values[name] for name in names])
                 found.values = dict(zip(names, found.table, strict=True))
-        if others:
-            raise Violation("in flight", 0, f"uses registers of another wgmma, line {others[0].line}, not waited for")
-        hasty = (found.group[lanes] == LANDED) & ~self.ordered[lanes]
-        refuse("in flight", hasty, "uses registers that no wgmma.fence has ordered since they were free")
+        refuse(
+            "in flight",
+            bool(others),
+            lambda _: f"uses registers of another wgmma, line {others[0].line}, not waited for",
+        )
+        refuse(
+            "in flight",
+            (found.group[lanes] == LANDED) & ~self.ordered[lanes],
+            "uses registers that no wgmma.fence has ordered since they were free",
+        )
         for name in names:
             registers.pop(name, None)
             self.held[name] = found
@@ -105,8 +111,11 @@ class Accumulators:
             It is in flight for one of the active lanes.
         """
         held = self.held[name]
-        flying = (held.group if lanes is None else held.group[lanes]) != LANDED
-        refuse("in flight", flying, f"{does} {name}, a register of the wgmma of line {held.line}, not waited for")
+        refuse(
+            "in flight",
+            (held.group if lanes is None else held.group[lanes]) != LANDED,
+            f"{does} {name}, a register of the wgmma of line {held.line}, not waited for",
+        )
         return held.values[name]
 
     def read(self, reading: OperandRead) -> None:

@@ -1,4 +1,4 @@
-"""Decodes atomic operations on global, shared and local memory, and memory fences.
+"""Decodes atomic operations on global and shared memory, and memory fences.
 
 Lanes that change the same word do so one after the other, in the order of their blocks and threads in the batch. The
 hardware promises no order, and a correct kernel needs none. Semantics: NVIDIA, "Parallel Thread Execution ISA", "atom",
@@ -7,6 +7,7 @@ hardware promises no order, and a correct kernel needs none. Semantics: NVIDIA, 
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,14 +15,15 @@ from .batch import Batch
 from .execution import Step
 from .functions import FUNCTIONS
 from .lanes import Lanes
-from .memory import of_part
-from .ptx import DTYPES, Instruction, Register, Symbol, reject, unsupported
+from .memory import of_part, require_aligned
+from .ptx import DTYPES, Address, Instruction, Register, Symbol, reject
 from .rounding import least, most
 from .spaces import CLUSTER
 
 ORDERS = ("relaxed", "acquire", "release", "acq_rel")
 SCOPES = ("cta", "cluster", "gpu", "sys")
-SPACES = ("global", "shared", "shared::cta")
+SPACES = ("global", "shared", "shared::cta", CLUSTER)
+VECTORS = ("v2", "v4", "v8")
 
 HALVES = {f"{kind}{packed}": f"b{bits}" for kind in ("f16", "bf16") for packed, bits in (("", 16), ("x2", 32))}
 """The types whose addition follows the instructions for halves, and how they are stored."""
@@ -40,8 +42,6 @@ CHANGES: dict[str, Callable[..., np.ndarray]] = {
 }
 """Functions that return the new value of a word, given the old one and the operands."""
 
-OTHERS = "it has no atomics on distributed shared memory, that of a cluster's other blocks"
-
 FENCE = re.compile(r"membar\.(cta|gl|sys)|fence(?:\.(?:sc|acq_rel|acquire|release))?\.(cta|cluster|gpu|sys)")
 
 
@@ -57,20 +57,21 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
     Raises
     ------
     UnsupportedInstruction
-        The instruction, or one of its operands, is not known; or it changes another block's shared memory.
+        The instruction, or one of its operands, is not known.
     """
     if fence := FENCE.fullmatch(instruction.opcode):
         scope = fence[1] or fence[2]
         return lambda batch, lanes: batch.fence(lanes, scope)
     head, *words, written = instruction.opcode.split(".")  # which compilers write in several orders
-    of = {kind: [word for word in words if word in kind] for kind in (ORDERS, SCOPES, SPACES, tuple(CHANGES))}
-    order, scope, space, name = (next(iter(found), "") for found in of.values())
-    if CLUSTER in words:
-        raise unsupported(instruction, OTHERS)
-    reject(instruction, not name or len(words) > sum(map(len, of.values())) + ("noftz" in words))
+    of = {kind: [word for word in words if word in kind] for kind in (ORDERS, SCOPES, SPACES, tuple(CHANGES), VECTORS)}
+    order, scope, space, name, vector = (next(iter(found), "") for found in of.values())
     kind = HALVES.get(written, written)
+    reject(instruction, not name or len(words) > sum(map(len, of.values())) + ("noftz" in words))
+    reject(instruction, kind not in DTYPES or DTYPES[kind].itemsize == 1)
+    if vector:
+        return _of_vector(instruction, vector, DTYPES[kind].itemsize, reader, address)
     target, where, *sources = (Symbol("_"),) * (head == "red") + instruction.operands
-    reject(instruction, kind not in DTYPES or DTYPES[kind].itemsize == 1 or len(sources) != 1 + (name == "cas"))
+    reject(instruction, len(sources) != 1 + (name == "cas"))
     floats = name == "add" and (written in HALVES or written[0] == "f")
     usual = FUNCTIONS[f"add.{written}"].function if floats else CHANGES[name]
     locate, reads = address(where, instruction), [reader(source, kind, instruction) for source in sources]
@@ -84,13 +85,9 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
         everywhere = [(space, addresses, np.arange(len(addresses), dtype=np.int64))]
         for home, there, part in batch.spaces.homes(addresses, lanes) if space == "generic" else everywhere:
             who = batch.threads.at(lanes, part)
-            if home == CLUSTER:
-                if any(far for _, far in batch.spaces.parts(there, who)):
-                    raise unsupported(instruction, OTHERS)
-                home = "shared"
-            reject(instruction, home not in ("global", "shared"))
-            if home == "shared":
-                batch.watch().line = instruction.line
+            reject(instruction, home not in ("global", "shared", CLUSTER))
+            if home != "global":
+                batch.watch(atomic=True).line = instruction.line
             change = FUNCTIONS["add.ftz.f32"].function if home + name + written == "globaladdf32" else usual
             with of_part(part), batch.strong(order, scope):
                 for elements, places, some in batch.spaces.words(home, there, who, dtype):
@@ -99,6 +96,25 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
                 batch.spaces.pass_on(addresses[part], who, True, True)
         if isinstance(target, Register):
             batch.registers.write(target.name, found, lanes)
+
+    return execute
+
+
+def _of_vector(instruction: Instruction, vector: str, size: int, reader: Callable, address: Callable) -> Step:
+    """Decode an operation on a vector of elements of `size` bytes, each of which changes on its own."""
+    opcode, count, operands = instruction.opcode.replace(f".{vector}", ""), int(vector[1:]), instruction.operands
+    (where,) = [of for of in operands if isinstance(of, Address)]
+    reject(instruction, not all(isinstance(of, tuple) and len(of) == count for of in operands if of is not where))
+    elements = [
+        tuple(Address(of.base, of.offset + i * size) if of is where else of[i] for of in operands) for i in range(count)
+    ]
+    steps = [step(replace(instruction, opcode=opcode, operands=of), reader, address) for of in elements]
+    locate = address(where, instruction)
+
+    def execute(batch: Batch, lanes: Lanes) -> None:
+        require_aligned(locate(batch, lanes), count * size, batch.execution.memory.where)
+        for one in steps:
+            one(batch, lanes)
 
     return execute
 

@@ -138,12 +138,18 @@ class Batch:
             note = str(self.faults.complete(self.shared.notes.pop(0), instruction.line, None))
             self.execution.notes.setdefault(instruction.line, note)
 
-    def watch(self) -> History:
-        """Begin to keep the history of accesses, if that has not begun."""
+    def watch(self, atomic: bool = False) -> History:
+        """Begin to keep the history of accesses, if that has not begun.
+
+        Where there are proxies, that of shared memory is kept only from the first `atomic` operation there on.
+        """
         if not self.history:
-            code, shared = self.execution.code, None if self.execution.code.proxies else self.shared
-            self.history = History(self.threads, code.finest, shared, self.execution.program.cluster)
+            self.history = History(self.threads, self.execution.code.finest, self.execution.program.cluster)
             self.spaces.history = self.barriers.history = self.history
+        if "" not in self.history.marks and (atomic or not self.execution.code.proxies):
+            self.history.observe(self.shared)
+            ours, first = self.history.ordered, self.shared.ordered  # which a proxy has kept from the start
+            self.shared.ordered = (lambda *of: first(*of) | ours(*of)) if first else ours
         return self.history
 
     def gone(self) -> np.ndarray:

@@ -6,6 +6,7 @@ once, with the thread that prints it. Semantics: NVIDIA, "Parallel Thread Execut
 Guide", "Formatted Output" and "Assertion".
 """
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from operator import itemgetter
@@ -124,17 +125,32 @@ def _print(batch: Any, who: np.ndarray, arguments: list[np.ndarray]) -> None:
             if kind in "di":
                 return (form + "d") % take(np.int64 if wide else np.int32)
             if kind in "ouxX":
-                return (form + kind.replace("u", "d")) % take(np.uint64 if wide else np.uint32)
+                number = take(np.uint64 if wide else np.uint32)
+                if "#" in flags and (kind == "o" or not number):  # Python would write 0o10 and 0x0
+                    digits = max(int(precision or 0), len(f"{number:o}") + (number > 0))
+                    form = f"%{flags.replace('#', '')}{width}.{digits}"
+                return (form + kind.replace("u", "d")) % number
             if kind in "sp":
                 address = take(np.uint64)
                 return (form + "s") % (memory.text(address) if kind == "s" else hex(address))
             if kind == "c":
                 return (form + "c") % (take(np.uint32) & 0xFF)
-            return take(np.float64).hex() if kind in "aA" else (form + kind) % take(np.float64)
+            if kind in "aA":
+                text = _hexadecimal(take(np.float64), None if precision is None else int(precision or 0))
+                return f"%{flags}{width}s" % (text.upper() if kind == "A" else text)
+            return (form + kind) % take(np.float64)
 
         text = FORMAT.sub(written, memory.text(form))
         block, thread = threads.block_name(threads.block[lane]), threads.thread_name(threads.thread[lane])
         print(f"[block {block}, thread {thread}] {text}", end="" if text.endswith("\n") else "\n")
+
+
+def _hexadecimal(number: float, digits: int | None) -> str:
+    """Return a number as C's ``%a`` has it, with so many digits behind the point, or as many as it takes if None."""
+    if digits is not None and math.isfinite(number):
+        fraction, exponent = math.frexp(number)
+        number = math.ldexp(round(math.ldexp(fraction, 4 * digits + 1)), exponent - 4 * digits - 1)
+    return re.sub(rf"(?<=\.\w{{{digits}}})\w*p" if digits else r"\.?0*p", "p", number.hex())
 
 
 def _assert(batch: Any, who: np.ndarray, arguments: list[np.ndarray]) -> None:

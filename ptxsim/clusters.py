@@ -16,7 +16,7 @@ import numpy as np
 
 from .lanes import PerLane
 from .mbarriers import Mbarriers, grown, most
-from .memory import Violation, refuse
+from .memory import of_part, refuse
 from .proxy import AsyncProxy
 
 BLOCKS_MAX = 8  # of a cluster, on every GPU that has clusters
@@ -121,13 +121,17 @@ class Clusters:
         for block in blocks[of_blocks[blocks].all(axis=1)].tolist():
             last = np.flatnonzero(barriers.block[lanes] == block)[-1]
             detail = "leaves the kernel as the last of its block, "
-            if self.proxy and self.proxy.coming(block):
-                raise Violation("gone", last, detail + "into whose memory a copy is on its way")
             known = barriers.known[barriers.block == block, : barriers.warps].max(axis=0)
-            unknown = np.flatnonzero(barriers.reached[block] > known)
-            if len(unknown):
-                who = barriers.warp_name(unknown[0])
-                raise Violation("gone", last, f"{detail}without knowing that {who} is done with the block's memory")
+            with of_part(np.full(barriers.warps, last)):
+                coming = bool(self.proxy) and self.proxy.coming(block)
+                refuse("gone", coming, detail + "into whose memory a copy is on its way")
+                refuse(
+                    "gone",
+                    barriers.reached[block] > known,
+                    lambda warp, detail=detail: (
+                        f"{detail}without knowing that {barriers.warp_name(warp)} is done with the block's memory"
+                    ),
+                )
             barriers.gone[block] = True
         self._meet()
 

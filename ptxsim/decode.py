@@ -126,9 +126,9 @@ def decode(program: Program) -> Code:
     clustered = program.cluster > 1 or any(opcode.startswith("barrier.cluster.") for opcode in opcodes)
     steps = [decoder.steps(block, proxies or clustered) for block in program.blocks]
     shared = [opcode for opcode in opcodes if opcode.startswith(("ld.shared", "st.shared"))]
-    last = [block[-1] for block in program.blocks]
     barriers = [
-        "block" if (meeting(of.opcode), of.operands) == ("sync", EVERYONE) else meeting(of.opcode) for of in last
+        "block" if (meeting(of.opcode), of.operands) == ("sync", EVERYONE) else meeting(of.opcode)
+        for *_, of in program.blocks
     ]
     flags = any(
         re.match(r"(atom|red)\..*shared|(ld|st)\.(relaxed|acquire|release).*shared", opcode)
@@ -218,8 +218,12 @@ class Decoder:
     def _is_plain(chain: list[list[Instruction]]) -> bool:
         """Return whether it is one instruction of arithmetic, for all lanes, with no vector."""
         only = chain[0][0]
-        vector = any(isinstance(of, tuple) for of in only.operands)
-        return len(chain[0]) == 1 and not only.guard and only.opcode in FUNCTIONS and not vector
+        return (
+            len(chain[0]) == 1
+            and not only.guard
+            and only.opcode in FUNCTIONS
+            and not any(isinstance(of, tuple) for of in only.operands)
+        )
 
     def _arithmetic(self, run: list[Instruction], follows: bool) -> Step:
         """Decode consecutive instructions of arithmetic as one step, which spares what a step each would cost.
@@ -431,6 +435,8 @@ class Decoder:
     def _constant(self, operand: Operand, dtype: np.dtype) -> np.ndarray | None:
         """Return the one element that an operand is for all lanes, or None."""
         if isinstance(operand, Immediate):
+            if isinstance(operand.value, float):
+                return np.array([operand.value], dtype) if dtype.kind == "f" else None
             if dtype.kind == "b":
                 return np.array([operand.value != 0])
             return np.array([operand.value & ((1 << 8 * dtype.itemsize) - 1)], f"u{dtype.itemsize}").view(dtype)
@@ -466,8 +472,7 @@ class Decoder:
     def _declared(self, register: str) -> np.dtype | None:
         """Return a register's declared type, None if there is none."""
         if register not in self._types:
-            kind = self.program.register_types.get(register.rstrip("0123456789"))
-            self._types[register] = DTYPES.get(kind)
+            self._types[register] = DTYPES.get(self.program.register_types.get(register.rstrip("0123456789")))
         return self._types[register]
 
     def _widener(

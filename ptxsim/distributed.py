@@ -1,8 +1,9 @@
-"""Models distributed shared memory: loads and stores in the shared memories of a cluster's other blocks.
+"""Models distributed shared memory: accesses to the shared memories of a cluster's other blocks.
 
 Only the barrier of the cluster orders such far accesses. Two accesses by threads of different blocks to the same place,
-at least one of them a write, are a race unless their cluster has met in between. The accesses of a block's own threads
-are in the stamps of `SharedMemory`; two more shadow arrays hold the last far write of each granule and its far reads.
+at least one of them a write, are a race unless their cluster has met in between, or both are strong, as atomic
+operations are. The accesses of a block's own threads are in the stamps of `SharedMemory`; three more shadow arrays hold
+the last far write of each granule, its far reads, and the last far write that was strong.
 Semantics: NVIDIA, "Parallel Thread Execution ISA", "ld", "st" and "State Spaces"; "CUDA C++ Programming Guide",
 "Distributed Shared Memory".
 """
@@ -26,9 +27,10 @@ class DistributedShared:
 
     Attributes
     ----------
-    wrote, read : array of int64
-        For each granule, ``since << INTERVAL | lane + 1`` of its last far write and of its far reads. `since` is taken
-        from `SharedMemory` at that time, and `LANES` stands for several lanes.
+    wrote, read, changed : array of int64
+        For each granule, ``since << INTERVAL | lane + 1`` of its last far write, of its far reads, and of its last far
+        write that was strong, as atomic operations are. `since` is taken from `SharedMemory` at that time, and `LANES`
+        stands for several lanes.
     """
 
     def __init__(self, shared: SharedMemory, barriers: Mbarriers) -> None:
@@ -36,7 +38,13 @@ class DistributedShared:
         shared.apart()
         self.others = list(shared.watches)
         shared.watches.append(self)
-        self.wrote, self.read = np.zeros_like(shared.wrote), np.zeros_like(shared.wrote)
+        self.wrote, self.read, self.changed = (np.zeros_like(shared.wrote) for _ in range(3))
+
+    @property
+    def strong(self) -> bool:
+        """Whether the present instruction may meet others that are strong too, in their scope."""
+        history = self.barriers.history
+        return bool(history) and "" in history.marks and history.width() > 1
 
     def load(self, lanes: np.ndarray, addresses: np.ndarray, dtype: np.dtype, count: int) -> list[np.ndarray]:
         """Return `count` arrays: the elements at each lane's address and behind it."""
@@ -46,7 +54,8 @@ class DistributedShared:
         self._require_ordered(granules, stamps, addresses, "reads", ("wrote",))
         for watch in self.others:
             watch.see("read", offsets, addresses, self.barriers.block[lanes], self.barriers.thread[lanes], width)
-        self._mark_read(granules, stamps)
+        if not self.strong:
+            self._mark_read(granules, stamps)
         elements, first = self.shared.data.view(dtype), offsets // dtype.itemsize
         return [elements[first + i] for i in range(count)]
 
@@ -59,6 +68,7 @@ class DistributedShared:
         for watch in self.others:
             watch.see("wrote", offsets, addresses, self.barriers.block[lanes], self.barriers.thread[lanes], width)
         self.wrote[granules] = stamps
+        self.changed[granules] = stamps if self.strong else 0
         self._require_unused(granules, stamps, addresses, "writes", ("wrote",))  # by another lane of this store
         self.shared.wrote[granules] = SEVERAL  # before all barriers of the block
         elements, first = self.shared.data.view(dtype), offsets // dtype.itemsize
@@ -112,7 +122,10 @@ class DistributedShared:
         )
         for did in against:
             before = getattr(self.shared, did)[granules]
-            self._refuse("race", before >> INTERVAL >= stamps >> INTERVAL, addresses, does, USED.format(did))
+            race = before >> INTERVAL >= stamps >> INTERVAL
+            if self.strong:
+                race &= self.barriers.history.marks[""][did]["strong"][granules] <= 1
+            self._refuse("race", race, addresses, does, USED.format(did))
         self._require_unused(granules, stamps, addresses, does, against)
 
     def _require_unused(
@@ -122,6 +135,7 @@ class DistributedShared:
         for did in against:
             before = getattr(self, did)[granules]
             same = (before >> INTERVAL == stamps >> INTERVAL) & (before != stamps)
+            same &= (before != self.changed[granules]) | (not self.strong)
             self._refuse("race", same, addresses, does, USED.format(did))
 
     def _refuse(self, kind: str, wrong: np.ndarray, addresses: np.ndarray, does: str, why: str) -> None:

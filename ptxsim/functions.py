@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 
 from .fma import canonical, round_to_odd
-from .instructions import ARITHMETIC, COMPARE, OPERATIONS, Operation, operation, ordered
+from .instructions import ARITHMETIC, COMPARE, OPERATIONS, TYPES, Operation, operation, ordered
 from .memory import LOCAL_WINDOW
 from .ptx import DTYPES
 from .rounding import (
@@ -138,7 +138,7 @@ def _to_float(target: str, mode: str) -> Function:
     return convert
 
 
-def _saturate(a: np.ndarray, target: str) -> np.ndarray:
+def saturate(a: np.ndarray, target: str) -> np.ndarray:
     """Return integers limited to the range of another type."""
     limits = [np.iinfo(of) for of in (a.dtype, DTYPES[target])]
     low, high = max(of.min for of in limits), min(of.max for of in limits)
@@ -147,9 +147,7 @@ def _saturate(a: np.ndarray, target: str) -> np.ndarray:
 
 def widened(a: np.ndarray, kind: str) -> np.ndarray:
     """Return the numbers whose bits are halves: float16, or bfloat16 as the upper half of a float32."""
-    if kind == "f16":
-        return a.view(np.float16).astype(np.float32)
-    return (a.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return a.view(np.float16).astype(np.float32) if kind == "f16" else (a.astype(np.uint32) << 16).view(np.float32)
 
 
 def halved(a: np.ndarray, kind: str, mode: str = "rn") -> np.ndarray:
@@ -168,7 +166,7 @@ def halved(a: np.ndarray, kind: str, mode: str = "rn") -> np.ndarray:
 
 def _of_halves(name: str, kind: str, end: str = "") -> Function:
     """Return an operation on halves, one or two in a register; a comparison gives 1 or 0."""
-    functions = {"min": least, "max": most, "neg": np.negative, "abs": np.abs, **TESTS_OF_TWO}
+    functions = EXTREMES | ONE_HALF | TESTS_OF_TWO
 
     def function(*operands: np.ndarray) -> np.ndarray:
         numbers = [widened(of.view(np.uint16), kind).astype(np.float64) for of in np.broadcast_arrays(*operands)]
@@ -240,7 +238,6 @@ FP8 = {
 """The finite numbers of 8 bits that are not negative, by their bits."""
 COUNTS = {"add": 2, "sub": 2, "mul": 2, "fma": 3, "div": 2, "rcp": 1, "sqrt": 1}
 """The number of operands of each of these."""
-OF_HALVES = {"add": 2, "sub": 2, "mul": 2, "fma": 3, "min": 2, "max": 2, "neg": 1, "abs": 1}
 TESTS = {"finite": np.isfinite, "infinite": np.isinf, "notanumber": np.isnan, "number": lambda a: ~np.isnan(a)}
 NANS = {"num": lambda a, b: ~(np.isnan(a) | np.isnan(b)), "nan": lambda a, b: np.isnan(a) | np.isnan(b)}
 TESTS_OF_TWO = NANS | {name + u: ordered(f, bool(u)) for (name, f), u in product(COMPARE.items(), ("", "u"))}
@@ -249,6 +246,8 @@ DISTANCES = {size: _pairwise(lambda a, b: np.maximum(a, b) - np.minimum(a, b), n
 """Functions that return how far apart the bytes of two words are, or the halves."""
 ONES = np.array([0x01010101], np.uint32)
 EXTREMES = {"min": least, "max": most, "min.NaN": of_nan(least), "max.NaN": of_nan(most)}
+ONE_HALF = {"neg": np.negative, "abs": np.abs, "tanh.approx": np.tanh, "ex2.approx": np.exp2, "ex2.approx.ftz": np.exp2}
+OF_HALVES = {"add": 2, "sub": 2, "mul": 2, "fma": 3} | dict.fromkeys(EXTREMES, 2) | dict.fromkeys(ONE_HALF, 1)
 FTZ, SAT = ("", ".ftz"), ("", ".sat")
 
 COMPARISONS = {
@@ -337,7 +336,7 @@ FUNCTIONS = {
         if DTYPES[source].itemsize <= DTYPES[target].itemsize
     ),
     **{
-        f"cvt.sat.{target}.{source}": operation(lambda a, t=target: _saturate(a, t), source, target, "convert")
+        f"cvt.sat.{target}.{source}": operation(lambda a, t=target: saturate(a, t), source, target, "convert")
         for source, target in product(INTEGERS, INTEGERS)
     },
     **{
@@ -407,12 +406,32 @@ FUNCTIONS = {
         for t in INTEGERS[4:]
     },
     **{
+        f"{name}24.lo.{t}": operation(lambda a, b, c=0: (a << 8 >> 8) * (b << 8 >> 8) + c, f"{t} " * count, t)
+        for t in INTEGERS[4:6]
+        for name, count in (("mul", 2), ("mad", 3))
+    },
+    **{
+        f"slct.{t}.{sign}": operation(lambda a, b, c: np.where(c >= 0, a, b), f"{t} {t} {sign}", t, "move")
+        for t, sign in product(TYPES, ("s32", "f32"))
+    },
+    **{
+        f"cvt.pack.sat.{t}.s32.b32": operation(
+            lambda a, b, c, t=t: (
+                c << 16 | saturate(a, t).astype(np.uint8).astype(np.uint32) << 8 | saturate(b, t).astype(np.uint8)
+            ),
+            "s32 s32 b32",
+            "b32",
+            "convert",
+        )
+        for t in ("s8", "u8")
+    },
+    **{
         f"sad.{t}": operation(lambda a, b, c: np.where(a > b, a - b, b - a) + c, f"{t} {t} {t}", t)
         for t in INTEGERS[2:]
     },
     **{f"cnot.{t}": operation(lambda a: (a == 0).astype(a.dtype), t, t) for t in ("b16", "b32", "b64")},
     **{
-        f"{name}.sat.s32": operation(lambda a, b, f=f: _saturate(f(a.astype(np.int64), b), "s32"), "s32 s32", "s32")
+        f"{name}.sat.s32": operation(lambda a, b, f=f: saturate(f(a.astype(np.int64), b), "s32"), "s32 s32", "s32")
         for name, f in (("add", np.add), ("sub", np.subtract))
     },
     **{

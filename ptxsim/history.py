@@ -20,7 +20,7 @@ import numpy as np
 
 from .lanes import Threads
 from .limits import WARP
-from .memory import INTERVAL, OF_WARP, SEVERAL, WARP_INTERVAL, Buffer, SharedMemory, Violation
+from .memory import INTERVAL, OF_WARP, SEVERAL, WARP_INTERVAL, Buffer, SharedMemory, refuse
 
 MARK = np.dtype([(name, np.int32) for name in ("lane", "epoch", "line", "strong")] + [("interval", np.int64)])
 """The last write, or a read: its lane plus one, its warp's next release, its line, and the width of its scope if it was
@@ -40,8 +40,6 @@ class History:
     threads : Threads
     granule : int
         Bytes per mark in global memory.
-    shared : SharedMemory, optional
-        The shared memories to watch too.
     cluster : int
         Blocks of a cluster.
 
@@ -59,7 +57,7 @@ class History:
         Those of the present instruction; the order is empty if it is not strong.
     """
 
-    def __init__(self, threads: Threads, granule: int, shared: SharedMemory | None, cluster: int) -> None:
+    def __init__(self, threads: Threads, granule: int, cluster: int) -> None:
         self.threads, self.granule, self.cluster = threads, granule, cluster
         self.warp = (threads.slot // WARP).astype(np.intp)
         self.of_block = (threads.block[np.unique(self.warp, return_index=True)[1]]).astype(np.intp)
@@ -69,9 +67,6 @@ class History:
         self.words: dict[object, np.ndarray] = {}
         self.marks: dict[str, dict[str, np.ndarray]] = {}
         self.line, self.order, self.scope = 0, "", ""
-        if shared:
-            self.observe(shared)
-            shared.ordered = self.ordered
 
     def observe(self, shared: SharedMemory) -> None:
         """Remember accesses to shared memory, so that messages name their lines."""
@@ -93,18 +88,20 @@ class History:
         """Check and remember loads from global memory, or stores."""
         count = -(-buffer.data.size // self.granule)
         marks = self.marks.setdefault(buffer.name, {did: np.zeros(count, MARK) for did in ("wrote", "read")})
-        first = offsets.view(np.int64) // self.granule
+        first, does = offsets.view(np.int64) // self.granule, "writes" if writes else "reads"
         for behind in range(0, max(width // self.granule, 1)):
             granules = first + behind
             for did in ("wrote", "read")[: 1 + writes]:
                 was = marks[did][granules]
                 race = (was["lane"] > 0) & ~self._known(was, lanes)
-                if race.any():
-                    lane = int(np.flatnonzero(race)[0])
-                    where = f"{buffer.name} at byte {int(granules[lane]) * self.granule}"
-                    does, lacks = "writes" if writes else "reads", self._lacks(was[lane], lanes[lane])
-                    detail = f"{does} {where}, which {self._who(was[lane], did)}, unordered: {lacks}"
-                    raise Violation("race", lane, detail)
+                refuse(
+                    "race",
+                    race,
+                    lambda lane, was=was, granules=granules, did=did: (
+                        f"{does} {buffer.name} at byte {int(granules[lane]) * self.granule}, which "
+                        f"{self._who(was[lane], did)}, unordered: {self._lacks(was[lane], lanes[lane])}"
+                    ),
+                )
             self._mark(marks["wrote" if writes else "read"], granules, lanes)
 
     def _known(self, was: np.ndarray, lanes: np.ndarray) -> np.ndarray:
@@ -113,9 +110,9 @@ class History:
         before = (was["lane"] - 1 == lanes) | (self.known[own, warp] >= was["epoch"])
         one, other = (self.threads.block[of] for of in (was["lane"] - 1, lanes))
         apart = 1 + (one != other) + (one // self.cluster != other // self.cluster)  # the width that includes both
-        return before | (np.minimum(was["strong"], self._width()) >= apart)
+        return before | (np.minimum(was["strong"], self.width()) >= apart)
 
-    def _width(self) -> int:
+    def width(self) -> int:
         """Return the width of the scope of the present instruction, 0 if it is not strong."""
         return WIDTHS.get(self.scope, 3) if self.order else 0
 
@@ -141,7 +138,7 @@ class History:
         made = np.empty(granules.shape, MARK)
         made["interval"] = interval
         made["lane"], made["epoch"] = lanes + 1, self.epoch[self.warp[lanes]]
-        made["line"], made["strong"] = self.line, self._width()
+        made["line"], made["strong"] = self.line, self.width()
         marks[granules] = made
 
     def see(
@@ -190,8 +187,7 @@ class History:
         for warp in np.unique(self.warp[lanes]).tolist():
             for width in range(WIDTHS.get(scope, 3)):
                 np.maximum(self.known[warp], self.pending[width, warp], out=self.known[warp])
-            row = self._release(np.array([warp], np.intp))
-            self.fenced[: WIDTHS.get(scope, 3), warp] = row
+            self.fenced[: WIDTHS.get(scope, 3), warp] = self._release(np.array([warp], np.intp))
 
     def pass_on(self, words: list[object], lanes: np.ndarray, reads: bool = True, writes: bool = True) -> None:
         """Let strong accesses to words take over the words' knowledge, and give them the lanes'."""

@@ -257,7 +257,7 @@ HEADERS = {
         ("iostream", "ostream", "istream", "sstream", "fstream"),  # a class of the device may print itself on the host
         "#ifndef HOST_STREAMS\n#define HOST_STREAMS\nnamespace std {\n"
         "struct ostream { template <class T> __host__ __device__ ostream& operator<<(const T&) const "
-        "{ return const_cast<ostream&>(*this); } };\n"
+        '{ asm volatile("cout;"); return const_cast<ostream&>(*this); } };\n'  # no PTX: refused in kernels
         "struct istream { template <class T> __host__ __device__ istream& operator>>(T&) { return *this; } };\n"
         "constexpr ostream cout{}, cerr{};\nconstexpr char endl = '\\n';\n}\n#endif\n",
     ),

@@ -65,9 +65,8 @@ def _shift_right(a: np.ndarray, count: np.ndarray) -> np.ndarray:
 def _at_most_all(a: np.ndarray, count: np.ndarray) -> np.ndarray | np.generic:
     """Return how far to shift a, at most by all of its bits."""
     bits = a.dtype.itemsize * 8
-    if count.size == 1:  # usually a constant
-        return a.dtype.type(min(count.item(), bits))
-    return np.minimum(count, bits).astype(a.dtype)
+    # The count is usually a constant.
+    return a.dtype.type(min(count.item(), bits)) if count.size == 1 else np.minimum(count, bits).astype(a.dtype)
 
 
 def _funnel(low: np.ndarray, high: np.ndarray, left: np.ndarray) -> np.ndarray:
@@ -150,11 +149,11 @@ OPERATIONS = {
     },
     **{
         f"mul.hi.{t}": operation(
-            lambda a, b, of=DTYPES[t], to=DTYPES[WIDER[t]]: (np.multiply(a, b, dtype=to) >> 32).astype(of),
+            lambda a, b, of=DTYPES[t], to=DTYPES[WIDER[t]]: (np.multiply(a, b, dtype=to) >> 8 * of.itemsize).astype(of),
             f"{t} {t}",
             t,
         )
-        for t in ("u32", "s32")
+        for t in WIDER
     },
     "mul.hi.u64": operation(_high_half, "u64 u64", "u64"),
     "mul.hi.s64": operation(_high_half_signed, "s64 s64", "s64"),

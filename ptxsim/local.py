@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .memory import Violation, refuse, require_aligned
+from .memory import refuse, require_aligned
 from .registers import RegisterFile
 
 STACK_MAX = 1 << 16
@@ -73,8 +73,7 @@ class LocalMemory:
         """Let the lanes' present frames begin there and have so many bytes."""
         self.base[who], self.top[who] = base, base + np.uint64(frame)
         most = int(self.top[who].max())
-        if most > STACK_MAX:
-            raise Violation("stack overflow", int(self.top[who].argmax()), f"calls need more than {STACK_MAX:,} bytes")
+        refuse("stack overflow", self.top[who] > STACK_MAX, f"calls need more than {STACK_MAX:,} bytes")
         if most > self.data.shape[1]:
             more = ((0, 0), (0, 2 * most - self.data.shape[1]))
             self.data, self.written = np.pad(self.data, more), np.pad(self.written, more)

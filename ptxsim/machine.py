@@ -126,12 +126,12 @@ def run(
         Blocks of the grid and threads of a block. Several numbers are the extents along x, y and z.
     arguments : mapping of str to array, NumPy scalar, number, tuple, list, TensorMap or None
         The kernel's arguments in order, by the names to use in messages. Arrays are passed by their addresses and
-        changed in place; None is a null pointer. Scalars have the size that the kernel declares; Python's numbers take
-        the type of a parameter of up to 4 bytes, or of a float. A tuple is a struct: its members lie as C has them, an
-        array among them is its address, and Python's numbers become int32, float32 or bool. A list of arrays, with None
-        for a null pointer, is an array of their addresses, as for ``float**``. The array at place 2 of an argument A is
-        called ``A[2]``. A scalar of a structured type is a struct, too, or an array of one such element.
-        The matrix of a tensor map is one of the arrays before it.
+        changed in place, and the same one twice is one; None is a null pointer. Scalars have the size that the kernel
+        declares; Python's numbers take the type of a parameter of up to 4 bytes, or of a float. A tuple is a struct:
+        its members lie as C has them, an array among them is its address, and Python's numbers become int32, float32 or
+        bool. A list of arrays, with None for a null pointer, is an array of their addresses, as for ``float**``. The
+        array at place 2 of an argument A is called ``A[2]``. A scalar of a structured type is a struct, too, or an
+        array of one such element. The matrix of a tensor map is one of the arrays before it.
     shared : int
         Bytes of dynamic shared memory.
     name : str, optional
@@ -288,8 +288,7 @@ def _turns(order: str, threads: Threads) -> np.ndarray:
             (of_block < last).astype(np.int64),
             (blocks - 1 - threads.block) * TURNS // blocks,
         )[ORDERS.index(order)]
-    random = np.random.default_rng(int(order.split()[-1]))
-    return random.integers(TURNS, size=threads.warps)[warp]
+    return np.random.default_rng(int(order.split()[-1])).integers(TURNS, size=threads.warps)[warp]
 
 
 class Machine:
@@ -432,7 +431,7 @@ class Machine:
             return fault
         blocks = fault.block // cluster * cluster + np.arange(cluster, dtype=np.int64)
         batch = Batch(replace(self.execution, traced=frozenset(), order=None), blocks, grid)
-        batch.history = batch.history or History(batch.threads, code.finest, None, cluster)
+        batch.history = batch.history or History(batch.threads, code.finest, cluster)
         batch.history.observe(batch.shared)
         try:
             with np.errstate(all="ignore"):

@@ -298,8 +298,7 @@ class Mbarriers:
             self.releasing(lanes)
         block, warp = self.block[lanes], self.warp[lanes]
         self.known[lanes, warp] = self.releases[block, warp]
-        different = np.unique(block * self.warps + warp)
-        self.releases.reshape(-1)[different] += 1
+        self.releases.reshape(-1)[np.unique(block * self.warps + warp)] += 1
 
     def _end(self, places: np.ndarray) -> None:
         """End the phases that lack nothing any more."""

@@ -51,7 +51,7 @@ class Violation(Exception):  # noqa: N818 - caught and completed by the batch, n
         self.kind, self.lane, self.detail = kind, int(lane), detail
 
 
-def refuse(kind: str, wrong: np.ndarray, detail: str | Callable[[int], str]) -> None:
+def refuse(kind: str, wrong: np.ndarray | bool, detail: str | Callable[[int], str]) -> None:
     """Raise Violation for the first lane for which `wrong` is true; `detail` may be a function of its place."""
     if np.count_nonzero(wrong):  # faster than any()
         lane = int(np.flatnonzero(wrong)[0])
@@ -106,12 +106,15 @@ class GlobalMemory:
         self.buffers: list[Buffer] = []
 
     def add(self, name: str, array: np.ndarray, written: bool = True, at: int | None = None) -> int:
-        """Place an array and return its address; `written` is False if it holds nothing yet.
+        """Place an array, unless it is there, and return its address; `written` is False if it holds nothing yet.
 
         `at` is the address of a variable of the module, which has one from the start; they come last.
         """
-        base = (len(self.buffers) + 1) * ARRAYS + past_alignment(array) if at is None else at
         data = np.asarray(array).reshape(-1).view(np.uint8)
+        for buffer in self.buffers:
+            if buffer.data.ctypes.data == data.ctypes.data and buffer.data.size == data.size > 0 and at is None:
+                return buffer.base
+        base = (len(self.buffers) + 1) * ARRAYS + past_alignment(array) if at is None else at
         self.buffers.append(Buffer(name, base, data, None if written else np.zeros(-(-data.size // 4), bool)))
         return base
 
@@ -426,9 +429,13 @@ class SharedMemory:
         self._require_free(granules, stamp, addresses, "copies to")
         claimed = slice(start, start + len(granules))
         used = np.maximum(self.wrote[claimed], self.read[claimed]) >> INTERVAL >= self.since[block]
-        if far and used.any():
-            name = self.name(int(addresses[np.flatnonzero(used)[0]]))
-            raise Violation("race", 0, f"copies to {name}, which a thread there has used since the cluster met last")
+        refuse(
+            "race",
+            used & far,
+            lambda at: (
+                f"copies to {self.name(int(addresses[at]))}, which a thread there has used since the cluster met last"
+            ),
+        )
         self.wrote[claimed], self.read[claimed] = -1 - thread, 0
         return claimed
 

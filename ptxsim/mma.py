@@ -24,6 +24,7 @@ from .batch import Batch
 from .errors import UnsupportedInstruction
 from .execution import Step
 from .fma import fma64
+from .functions import saturate
 from .lanes import Lanes
 from .limits import WARP
 from .memory import WIDEST, of_part, refuse
@@ -62,12 +63,14 @@ class Kind:
         Whether B and A are those two, transposed.
     size : int
         Bytes of an element of A or B.
-    numbers : callable
-        Decodes words of A or B to numbers.
+    numbers : dict of str to callable
+        Decode words of A and B, "a" and "b", to numbers.
     sums, adds : dtype
         The types of D and C. Those of float16 lie two in a register, and the sum in float32 is rounded to nearest.
     copied : bool
         Whether A and B have eight registers each, which hold an element several times if they have more places.
+    limited : bool
+        Whether integer sums that are out of range become the nearest integer that is in it.
     """
 
     rows: int
@@ -75,10 +78,11 @@ class Kind:
     depth: int
     turned: bool
     size: int
-    numbers: Callable[[np.ndarray], np.ndarray]
+    numbers: dict[str, Callable[[np.ndarray], np.ndarray]]
     sums: np.dtype
     adds: np.dtype
     copied: bool = False
+    limited: bool = False
 
 
 NUMBERS = {
@@ -96,16 +100,18 @@ TYPES = {"s8": ("s32",), "u8": ("s32",), "f64": ("f64",), "f16": ("f32", "f16")}
 
 def _kinds() -> Iterator[tuple[str, Kind]]:
     """Yield the opcodes of the products that the simulator knows, with their kinds."""
-    for name, numbers in NUMBERS.items():
-        size = SIZES.get(name, 4)
+    for name, other in (*zip(NUMBERS, NUMBERS, strict=True), ("s8", "u8"), ("u8", "s8")):
+        size, numbers = SIZES.get(name, 4), {"a": NUMBERS[name], "b": NUMBERS[other]}
         narrow = ("m8n8k4",) if name == "f64" else (f"m16n8k{32 // size}", f"m16n8k{16 // size}")
-        for d, c in itertools.product(TYPES.get(name, ("f32",)), repeat=2):
-            of, types = (size, numbers, DTYPES[d], DTYPES[c]), f"{d}.{name}.{name}.{c}"
-            if d == c:
-                yield from ((f"mma.sync.aligned.{of_}.row.col.{types}", Kind(*upright(of_), *of)) for of_ in narrow)
-            types = f"{d}.{c}" if name == "f16" else types + ".rn" * (name == "f64")
-            for shape, layouts in itertools.product(FACTORS[name], ("row.row", "row.col", "col.row", "col.col")):
-                kind = Kind(*upright(shape), *of, copied=name == "f16")
+        ends = ("", ".satfinite")[: 1 + (size == 1)]
+        for d, c, end in itertools.product(*[TYPES.get(name, ("f32",))] * 2, ends):
+            of, types = (size, numbers, DTYPES[d], DTYPES[c]), f"{d}.{name}.{other}.{c}"
+            for shape in narrow if d == c else ():
+                yield f"mma.sync.aligned.{shape}.row.col{end}.{types}", Kind(*upright(shape), *of, limited=bool(end))
+            types = f"{d}.{c}" if name == "f16" else types + ".rn" * (name == "f64") + end
+            shapes = FACTORS[name] if name == other else ()
+            for shape, layouts in itertools.product(shapes, ("row.row", "row.col", "col.row", "col.col")):
+                kind = Kind(*upright(shape), *of, name == "f16", bool(end))
                 yield f"wmma.mma.sync.aligned.{layouts}.{shape}.{types}", kind
 
 
@@ -154,9 +160,8 @@ def _load(instruction: Instruction, address: Callable, count: int, transposed: b
             (rows,) = batch.spaces.load("shared", addresses, who, WIDEST, 1, as_warp=True)
         batch.counter.count(line, "shared", "load", addresses, who, ROW)
         batch.tracer.access(line, "shared", "load", addresses, who, ROW)
-        held = rows.view(np.uint32).reshape(-1, count, SIDE, ROW // 4)
-        if transposed:
-            held = _turned(held)
+        words = rows.view(np.uint32).reshape(-1, count, SIDE, ROW // 4)
+        held = _turned(words) if transposed else words
         for i, register in enumerate(targets):
             batch.registers.write(register.name, held[:, i].ravel(), lanes)
 
@@ -171,10 +176,8 @@ def _store(instruction: Instruction, reader: Callable, address: Callable, count:
 
     def execute(batch: Batch, lanes: Lanes) -> None:
         words = np.stack([batch.threads.spread(read(batch, lanes), lanes) for read in reads], axis=1)
-        held = np.ascontiguousarray(words.reshape(-1, WARP, count).transpose(0, 2, 1))
-        held = held.reshape(-1, count, SIDE, ROW // 4)
-        if transposed:
-            held = _turned(held)
+        rows = words.reshape(-1, WARP, count).transpose(0, 2, 1).copy().reshape(-1, count, SIDE, ROW // 4)
+        held = _turned(rows) if transposed else rows
         addresses, giving = _rows(batch, lanes, locate, count)
         with of_part(np.flatnonzero(giving)):
             who = batch.threads.among(lanes, giving)
@@ -244,7 +247,7 @@ def products(run: list[Instruction], reader: Callable) -> Step:
     def matrices(batch: Batch, lanes: Lanes, name: str) -> np.ndarray:
         """Return the elements of each operand's matrices: one place after the other, for all operands and warps."""
         words = np.stack([batch.threads.spread(read(batch, lanes), lanes) for read in reads[name]])
-        elements = words.view(kind.adds) if name == "c" else kind.numbers(words)
+        elements = words.view(kind.adds) if name == "c" else kind.numbers[name](words)
         of_warps = elements.reshape(-1, counts[name], words.shape[1] // WARP, order[name].size // counts[name])
         matrix = of_warps.transpose(1, 3, 0, 2).reshape(order[name].size, -1, of_warps.shape[2])[order[name]]
         return matrix.reshape(*shapes[name][:: -1 if name == "a" else 1], *matrix.shape[1:])
@@ -258,7 +261,7 @@ def products(run: list[Instruction], reader: Callable) -> Step:
             left = a[:, :, np.array(which["a"])[grid[:, 0]]].swapaxes(1, 2).reshape(depth, rows * high, -1, 1)
             right = b[:, :, np.array(which["b"])[grid[0]]].transpose(0, 3, 2, 1).reshape(depth, 1, -1, columns * wide)
             before = c[:, :, np.array(which["c"])[grid]].transpose(2, 0, 4, 3, 1)
-            sums = _added(left, right, before.reshape(rows * high, -1, columns * wide))
+            sums = _added(left, right, before.reshape(rows * high, -1, columns * wide), kind.limited)
             sums = sums.reshape(high, rows, -1, wide, columns).transpose(1, 4, 0, 3, 2)
             result[:, grid] = sums.reshape(rows * columns, high, wide, -1)
         elements = np.empty_like(result)
@@ -272,10 +275,11 @@ def products(run: list[Instruction], reader: Callable) -> Step:
     return of_whole_warps(execute, run[0].opcode.partition(".")[0])
 
 
-def _added(left: np.ndarray, right: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """Return `before` plus products, the first axis of whose factors is the depth."""
+def _added(left: np.ndarray, right: np.ndarray, before: np.ndarray, limited: bool) -> np.ndarray:
+    """Return `before` plus products, the first axis of whose factors is the depth; integers may be `limited`."""
     if before.dtype == np.int32:
-        return before + np.einsum("drwx,dywc->rwc", left, right, dtype=np.int32)
+        total = np.einsum("drwx,dywc->rwc", left, right, dtype=np.int32)
+        return saturate(before.astype(np.int64) + total, "s32") if limited else before + total
     if before.dtype == np.float64:
         return reduce(lambda total, factors: fma64(*factors, total), zip(left, right, strict=True), before)
     return accumulated(Factors.of(left), Factors.of(right), before.astype(np.float32, copy=False))

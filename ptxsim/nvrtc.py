@@ -116,6 +116,9 @@ def _nvrtc(files: tuple[tuple[str, str], ...], expression: str, options: tuple[s
             architecture = options[0].removeprefix("-arch=")
             _require(architecture)
             log = _log(program)
+            if "instance of overloaded function" in log and "__nv_name_map" in log:
+                several = f"several functions are called {expression}, CUDA's own among them if it has one"
+                raise CompileError(f"{files[0][0]}: {several}: give the kernel a name that no other has") from None
             for name in known:
                 log = log.replace(f"/{name}", name)
             raise CompileError(f"{files[0][0]} does not compile for {architecture}:\n{log or error}") from None
@@ -136,8 +139,7 @@ def toolchain() -> tuple[str, ...]:
     library = Path(load_nvidia_dynamic_lib("nvrtc").abs_path)  # the one that CuPy uses
     with open(library, "rb") as file:
         build = file.read(4096)  # holds the sizes of the file's parts, and the build's number
-    headers = [f"{name} {_version(name)}" for name in WHEELS[nvrtc.getVersion()[0]]]
-    return (build.hex(), str(library.stat().st_size), *headers)
+    return build.hex(), str(library.stat().st_size), *(f"{of} {_version(of)}" for of in WHEELS[nvrtc.getVersion()[0]])
 
 
 @lru_cache(maxsize=1)

@@ -23,7 +23,7 @@ import numpy as np
 
 from .lanes import PerLane
 from .mbarriers import Mbarriers
-from .memory import OF_WARP, RANK, SEVERAL, SharedMemory, Violation, of_part, refuse
+from .memory import OF_WARP, RANK, SEVERAL, SharedMemory, of_part, refuse
 
 CELL = 16  # bytes
 READING = np.iinfo(np.int32).max  # in the place of a read that is not over
@@ -91,23 +91,26 @@ class AsyncProxy:
         shared, barriers, size = self.shared, self.barriers, len(data)
         thread, warp, block = int(barriers.thread[lane]), int(barriers.warp[lane]), place % barriers.blocks
         address -= block % shared.cluster << RANK
-        if address % CELL:
-            raise Violation("misaligned", 0, f"copies to byte {address} of shared memory, not a multiple of {CELL}")
-        if not 0 <= address <= shared.size - size:
-            raise Violation(
-                "out of bounds", 0, f"copies {size} bytes to shared memory at byte {address} of {shared.size}"
-            )
-        if not barriers.state["fenced"][place]:
-            raise Violation("proxy", 0, "copies with an mbarrier that no fence has told the copy engine of")
+        begins = f"shared memory at byte {address} of {shared.size}"
+        refuse("misaligned", address % CELL > 0, f"copies to {begins}, not a multiple of {CELL}")
+        refuse("out of bounds", not 0 <= address <= shared.size - size, f"copies {size} bytes to {begins}")
+        refuse(
+            "proxy",
+            not barriers.state["fenced"][place],
+            "copies with an mbarrier that no fence has told the copy engine of",
+        )
         start = block * shared.pitch + address
         cells = slice(start // CELL, (start + size) // CELL)
         known = barriers.known[lane, : barriers.warps].copy()
         known[warp] = READING - 1  # its own reads came before, except for one that is not over
-        busy = self.read[cells] > known
-        if busy.any():
-            cell, reader = np.argwhere(busy)[0]
-            name = shared.name(address + int(cell) * CELL)
-            raise Violation("race", 0, f"copies to {name}, which {barriers.warp_name(reader)} may still read")
+        refuse(
+            "race",
+            self.read[cells] > known,
+            lambda at: (
+                f"copies to {shared.name(address + at // barriers.warps * CELL)}, which "
+                f"{barriers.warp_name(at % barriers.warps)} may still read"
+            ),
+        )
         of_tiles = np.repeat(self.place[cells] >= 0, CELL // shared.granule)
         granules = slice(start // shared.granule, (start + size) // shared.granule)
         shared.read[granules][of_tiles] = 0  # their reads are in `self.read`

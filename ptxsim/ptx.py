@@ -64,9 +64,9 @@ class Register:
 
 @part
 class Immediate:
-    """A constant: an integer, or the bits of a floating-point number."""
+    """A constant: an integer, the bits of a floating-point number, or such a number itself, as ``1.5``."""
 
-    value: int
+    value: int | float
 
 
 @part
@@ -208,6 +208,7 @@ REFUSED = {
     r".*%envreg.*": "there are no launches for which a grid's blocks wait for each other",
     r".*%reserved_smem.*": "tiles of cooperative groups have at most 32 threads here",
     r"call.*\bmalloc\b.*": "it has no heap",
+    r"cout": "std::cout is the host's alone: a kernel prints by printf",
     r"v(add|sub|absdiff|min|max|avrg|shl|shr|mad|set)[24]?\..*": (
         "it has few video instructions: take the bytes apart with shifts"
     ),
@@ -220,8 +221,8 @@ def unsupported(instruction: Instruction, why: str = "") -> UnsupportedInstructi
     """Return the exception that refuses an instruction: for that reason, or for one that its text tells."""
     why = why or next((why for form, why in REFUSED.items() if re.fullmatch(form, instruction.text)), "")
     what = "grid.sync()" if "%envreg" in instruction.text else instruction.text  # which reads where blocks wait
-    reason = f", as {why}" if why else ""
-    return UnsupportedInstruction(f"line {instruction.line}: the simulator does not know: {what}{reason}")
+    what += f", as {why}" * bool(why)
+    return UnsupportedInstruction(f"line {instruction.line}: the simulator does not know: {what}")
 
 
 def reject(instruction: Instruction, when: Any) -> None:
@@ -256,7 +257,7 @@ LOCATION = re.compile(r"\.loc (\d+) (\d+) \d+(?:.* inlined_at (\d+) (\d+) \d+)?"
 BOUNDS = re.compile(r"\.(?:max|req)ntid\s+([\d, ]+)")
 CLUSTER = re.compile(r"\.reqnctapercluster (\d+), (\d+), (\d+)")
 TENSOR = re.compile(r"(\[\s*[%\w.$]+)\s*,\s*(\{[^}]*\})\s*\]")
-ADDRESS = re.compile(r"\[\s*([%\w.$]+)\s*(?:\+\s*(-?\d+)\s*)?\]")
+ADDRESS = re.compile(r"\[\s*([%\w.$]+)\s*(?:\+\s*(-?(?:0x[0-9a-fA-F]+|\d+))\s*)?\]")
 DYNAMIC = re.compile(r"\.extern\s+\.shared\s+\.align\s+(\d+)\s+\.\w+\s+([\w$]+)\[\]")
 STATEMENT = re.compile(r"[\s{}]*(?:[\w$]+ ?:|\.(?:loc|version|target|address_size|maxntid|file)\b[^\n]*)|[^;]+")
 """A statement: up to a semicolon, or, without one, a label or one of some directives."""
@@ -488,9 +489,7 @@ def _operand(text: str) -> Operand:
         if not match:
             raise ValueError(text)
         base, offset = match.groups(default="0")
-        if base[0].isdigit():
-            return Address(None, int(base, 0))
-        return Address(_operand(base), int(offset))
+        return Address(None, int(base, 0)) if base[0].isdigit() else Address(_operand(base), int(offset, 0))
     if "|" in text:  # a shuffle's result, and whether it is valid
         first, _, second = text.partition("|")
         return _operand(first), _operand(second)
@@ -498,6 +497,8 @@ def _operand(text: str) -> Operand:
         return Register(text)
     if re.fullmatch(r"0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}", text):
         return Immediate(int(text[2:], 16))
+    if re.fullmatch(r"-?\d+\.\d*(?:[eE][-+]?\d+)?", text):
+        return Immediate(float(text))
     if text == "WARP_SZ":
         return Immediate(WARP)
     if re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|\d+)U?", text):

@@ -319,18 +319,21 @@ class Scheduler:
                     barriers.describe(wait, i) if isinstance(wait, MbarrierWait) else "waits at the cluster's barrier"
                 )
                 waits.append((int(wait.lanes[i]), wait.line, cause))
-        for lane in np.flatnonzero((self.barrier != NOWHERE) & concerned):
-            waits.append((int(lane), self.blocks[self.barrier[lane]][-1].line, "waits at a barrier"))
+        waits += [
+            (lane, self.blocks[self.barrier[lane]][-1].line, "waits at a barrier")
+            for lane in np.flatnonzero((self.barrier != NOWHERE) & concerned).tolist()
+        ]
         return self.batch.faults.deadlock(waits)
 
     def _stuck(self) -> SimulationFault:
         """Return the fault of lanes at a barrier to which others of their block or warp never come."""
         lane = np.flatnonzero(self.barrier != NOWHERE)[0]
         if (name := self.named[lane]) != NOWHERE:
-            came = f"{self.came[name]} of {self.needs[name]} threads have come"
-            text = f"waits at barrier {name % BARRIERS}, to which {came}"
+            came = f"to which {self.came[name]} of {self.needs[name]} threads have come"
             return self.batch.faults.complete(
-                Violation("barrier", lane, text), self.blocks[self.barrier[lane]][-1].line, None
+                Violation("barrier", lane, f"waits at barrier {name % BARRIERS}, {came}"),
+                self.blocks[self.barrier[lane]][-1].line,
+                None,
             )
         party, _ = self._party(self.blocks[self.barrier[lane]][-1])
         return self._missed(lane, np.flatnonzero((party == party[lane]) & (self.barrier != self.barrier[lane]))[0])

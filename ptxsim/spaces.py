@@ -123,10 +123,16 @@ class AddressSpaces:
                     ),
                 )
             return
-        addresses, block, thread = self._owned(addresses, lanes, as_warp)
         if space in OF_THREADS:
             self.local.store(self.threads.places(lanes), addresses, values)
             return
+        self._store_shared(space, addresses, lanes, values, as_warp)
+
+    def _store_shared(
+        self, space: str, addresses: np.ndarray, lanes: Lanes, values: list[np.ndarray], as_warp: bool = False
+    ) -> None:
+        """Store one element per value, one behind the other, at each address in shared memory or a cluster's."""
+        addresses, block, thread = self._owned(addresses, lanes, as_warp)
         if space != CLUSTER:
             self.shared.store(addresses, block, thread, values)
             return
@@ -154,9 +160,8 @@ class AddressSpaces:
                     self.history.touch(buffer, offsets, self.threads.places(lanes)[part], dtype.itemsize, True)
                 yield buffer.elements(dtype), (offsets // np.uint64(dtype.itemsize)).view(np.int64), part
             return
-        _, block, thread = self._owned(addresses, lanes, False)
-        self.shared.store(addresses, block, thread, loaded)
-        within, block = self.shared.located(addresses, block)
+        self._store_shared(space, addresses, lanes, loaded)
+        within, block = self.shared.located(addresses, self.threads.pick(self.threads.block, lanes), far=True)
         yield (
             self.shared.data.view(dtype),
             self.shared.placed(within, block, dtype.itemsize) // dtype.itemsize,

@@ -75,19 +75,16 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step 
         return of_whole_warps(lambda batch, lanes: None, "setmaxnreg")
     if (PREFETCH.fullmatch(opcode) and len(operands) == 1) or (opcode in GRIDS and not operands):
         return None
-    match = WAIT.fullmatch(opcode)
     if (
-        match
+        (match := WAIT.fullmatch(opcode))
         and len(operands) in (3, 3 if match[1] else 4)
         and isinstance(operands[0], Register)
         and (match[1] or not instruction.guard)
     ):
         return _wait(instruction, reader, address, tests=bool(match[1]), by_parity=bool(match[2]))
-    match = MEETING.fullmatch(opcode)
-    if match and not operands and not instruction.guard:
+    if (match := MEETING.fullmatch(opcode)) and not operands and not instruction.guard:
         return _meeting(instruction, relaxed=bool(match[1]), aligned=bool(match[2]))
-    match = OPERATION.fullmatch(opcode)
-    if match and len(operands) in OPERANDS[match[1]]:
+    if (match := OPERATION.fullmatch(opcode)) and len(operands) in OPERANDS[match[1]]:
         return _operation(instruction, reader, address, match[1], far=bool(match[2]))
     raise unsupported(instruction)
 

@@ -356,5 +356,8 @@ def _require_fit(base: np.ndarray, pitch: np.ndarray, width: int, least: int, ac
         (pitch % STRIDE_STEP, "a stride of {1} bytes, not a multiple of 16"),
     ):
         refuse("misaligned", stray, lambda warp, detail=detail: detail.format(int(base[warp]), int(pitch[warp])))
-    close = (pitch < width) & (action == "store")
-    refuse("race", close, lambda warp: f"stores rows that overlap, {pitch[warp]} bytes apart")
+    refuse(
+        "race",
+        (pitch < width) & (action == "store"),
+        lambda warp: f"stores rows that overlap, {pitch[warp]} bytes apart",
+    )

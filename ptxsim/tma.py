@@ -17,7 +17,7 @@ from .batch import Batch
 from .counting import SECTOR
 from .execution import Step
 from .lanes import Lanes
-from .memory import RANK, Buffer, Violation, of_part
+from .memory import RANK, Buffer, Violation, of_part, refuse
 from .ptx import Address, Instruction, unsupported
 from .tensor_map import ALIGNMENT, SWIZZLE
 
@@ -48,8 +48,11 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
         The form of the instruction is not known.
     """
     opcode, operands = instruction.opcode, instruction.operands
-    tensor = TENSOR.fullmatch(opcode)
-    if tensor and len(operands) == (4 if tensor[1] else 3) and isinstance(operands[1], tuple):
+    if (
+        (tensor := TENSOR.fullmatch(opcode))
+        and len(operands) == (4 if tensor[1] else 3)
+        and isinstance(operands[1], tuple)
+    ):
         to, (source, coordinates), barrier, *masks = operands
         if isinstance(coordinates, tuple) and len(coordinates) == 2:
             sizes = [reader(coordinate, "s32", instruction) for coordinate in coordinates]
@@ -107,10 +110,12 @@ def _copy(
 
 def _box(batch: Batch, source: int, to: int, column: int, row: int) -> tuple[np.ndarray, int, int]:
     """Return a box swizzled as in shared memory, the number of its bytes inside the matrix, and their sectors."""
-    if source not in batch.execution.maps:
-        raise Violation("out of bounds", 0, f"a copy by the tensor map at address {source:#x}, where none is")
-    if to % SWIZZLE:
-        raise Violation("misaligned", 0, f"copies a box to byte {to} of shared memory, not a multiple of {SWIZZLE}")
+    refuse(
+        "out of bounds",
+        source not in batch.execution.maps,
+        f"a copy by the tensor map at address {source:#x}, where none is",
+    )
+    refuse("misaligned", to % SWIZZLE > 0, f"copies a box to byte {to} of shared memory, not a multiple of {SWIZZLE}")
     tensor, buffer = batch.execution.maps[source]
     bytes_ = buffer.data.reshape(tensor.array.shape[0], tensor.pitch)
     first, left = max(row, 0), column * tensor.array.itemsize
@@ -131,14 +136,16 @@ def _require_written(buffer: Buffer, top: int, left: int, shape: tuple[int, int]
     """Raise Violation unless all of the part that begins in row `top`, at byte `left`, has been written."""
     if buffer.written is not None:
         words = buffer.written.reshape(-1, pitch // 4)[top : top + shape[0], left // 4 : -(-(left + shape[1]) // 4)]
-        if not words.all():
-            raise Violation("uninitialised", 0, f"reads {buffer.name}, of which the box was never written as a whole")
+        refuse("uninitialised", ~words, f"reads {buffer.name}, of which the box was never written as a whole")
 
 
 def _bytes(batch: Batch, source: int, to: int, size: int) -> tuple[np.ndarray, int, int]:
     """Return a row of bytes, their number, and their sectors."""
-    if source % ALIGNMENT or size % ALIGNMENT or not size:
-        raise Violation("misaligned", 0, f"copies {size} bytes from address {source:#x}, not multiples of {ALIGNMENT}")
+    refuse(
+        "misaligned",
+        source % ALIGNMENT > 0 or size % ALIGNMENT > 0 or not size,
+        f"copies {size} bytes from address {source:#x}, not multiples of {ALIGNMENT}",
+    )
     places = source + np.arange(0, size, 4, np.uint64)
     (words,) = batch.execution.memory.load(places, np.dtype(np.uint32), 1)
     return np.ascontiguousarray(words).view(np.uint8), size, (source + size - 1) // SECTOR - source // SECTOR + 1

@@ -86,8 +86,11 @@ def of_whole_warps(act: Step, name: str) -> Step:
         threads = batch.threads
         if not threads.whole(lanes):
             warp = (threads.pick(threads.slot, lanes) // WARP).astype(np.intp)
-            lonely = np.bincount(warp)[warp] < WARP
-            refuse("divergence", lonely, "does without all of its warp what 32 lanes must do together")
+            refuse(
+                "divergence",
+                np.bincount(warp)[warp] < WARP,
+                "does without all of its warp what 32 lanes must do together",
+            )
         batch.join(lanes)
         act(batch, lanes)
 

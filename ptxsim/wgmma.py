@@ -123,21 +123,24 @@ def _multiply(instruction: Instruction, reader: Callable, columns: int, kind: Ki
             (chunks,) = batch.shared.load(flat, batch.threads.block[heads], thread, WIDEST, 1)
             offsets = batch.threads.block[heads] * batch.shared.pitch + addresses.reshape(-1)
             batch.accumulators.read(batch.proxy.begin(heads, offsets, flat))
-        elements = kind.numbers(chunks.view(np.uint32).reshape(-1, CHUNK // 4))
+        elements = kind.numbers["a"](chunks.view(np.uint32).reshape(-1, CHUNK // 4))
         if across:
             return elements.reshape(len(given), depth, count).transpose(0, 2, 1)
         return elements.reshape(len(given), count, depth)
 
     def execute(batch: Batch, lanes: Lanes) -> None:
         who = batch.threads.places(lanes)
-        beyond = batch.threads.thread[who] // GROUP >= batch.execution.threads // GROUP
-        refuse("divergence", beyond, "is of a warpgroup that lacks warps")
+        refuse(
+            "divergence",
+            batch.threads.thread[who] // GROUP >= batch.execution.threads // GROUP,
+            "is of a warpgroup that lacks warps",
+        )
         keep = of_warps(batch, lanes, adds(batch, lanes), "adds where its warp does not")
         heads = who[::WARP]
         if in_registers:
             held = batch.accumulators.hold(fragment, batch.registers.values, who, line)
             rows, places = PLACES["a", kind.size]
-            factors = kind.numbers(np.ascontiguousarray(held.table[:, who].T)).reshape(-1, *rows.shape)
+            factors = kind.numbers["a"](np.ascontiguousarray(held.table[:, who].T)).reshape(-1, *rows.shape)
             left = np.empty((depth, ROWS, len(heads)), factors.dtype)
             left[places, rows] = factors.transpose(1, 2, 0)
         else:

@@ -132,8 +132,7 @@ def shares(of: Mapping[str, int | float]) -> dict[str, float]:
     of : mapping of str to number
         By the names of `METRICS`.
     """
-    all_of_it = of[BETWEEN]
-    found = {state: of[f"state: {state}"] / all_of_it for state in STALLS}
+    found = {state: of[f"state: {state}"] / of[BETWEEN] for state in STALLS}
     return found | {"other": 1 - sum(found.values())}
 
 

@@ -262,6 +262,8 @@ typedef struct {
     int stride;
     float* elements;
 } Matrix;
+__global__ void product(const Matrix, const Matrix,
+                        Matrix);
 __device__ float get(const Matrix A, int row, int col) { return A.elements[row * A.stride + col]; }
 __device__ Matrix part(Matrix A, int row, int col)
 {

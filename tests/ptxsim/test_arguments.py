@@ -7,7 +7,7 @@ import ptxsim
 from ptxsim import ArgumentError, SimulationFault
 from ptxsim.__main__ import main
 
-from .cuda import launch
+from .cuda import fault, launch
 
 MATRIX = """
 struct Matrix { int width, height; float* elements; };
@@ -131,3 +131,20 @@ def test_arguments_without_names(given):
     message = rf"^arguments: got a {type(given).__name__}, needs a mapping of names to values, .*: {{\"a\": a}}$"
     with pytest.raises(ArgumentError, match=message):
         ptxsim.run(*ptxsim.compile("__global__ void k(double* a) {}"), 1, 32, given)
+
+
+def test_an_array_given_twice_is_one():
+    """A stencil in place is a race, as on a GPU; and through either name, one sees what the other has stored."""
+    source = """__global__ void k(const float* a, float* b, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x + 1;
+    if (i < n - 1) b[i] = a[i - 1] + a[i + 1];
+}"""
+    a = np.arange(100, dtype=np.float32)
+    launch(source, 4, 32, a=a, b=np.zeros_like(a), n=100, _orders=2)
+    found = fault(source, 4, 32, a=a, b=a, n=100, _orders=2)
+    assert found.kind == "race" and "writes a at byte 4" in str(found)
+    same = np.zeros(2, np.int32)
+    launch(
+        "__global__ void k(int** of, int* a) { of[0][0] = a == of[0] && a == of[1]; }", 1, 1, of=[same, same], a=same
+    )
+    assert same[0] == 1

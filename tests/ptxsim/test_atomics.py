@@ -1,5 +1,7 @@
 """Atomic operations on global and shared memory, against the same in a loop."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -150,14 +152,6 @@ def test_atomics_in_shared_memory_race_with_other_accesses(first, second):
     launch(fixed.replace("BARRIER", "__syncthreads();"), 1, 96, a=a)
 
 
-def test_those_of_a_cluster_are_refused():
-    source = """__global__ void k(int* a) {
-    asm volatile("atom.shared::cluster.add.u32 %0, [%1], 1;" : "=r"(a[0]) : "r"(a[1]));
-}"""
-    message = refused(source, 1, 1, a=np.zeros(2, np.int32))
-    assert "does not know: atom.shared::cluster.add.u32" in message and "distributed shared memory" in message
-
-
 OWN = """#include <cooperative_groups.h>
 __global__ void __cluster_dims__(2) k(int* a, int rank) {
     __shared__ int s;
@@ -178,9 +172,149 @@ def test_in_the_own_shared_memory_of_each_block_of_a_cluster(where):
     assert a.tolist() == [64, 65, 66, 67]
 
 
-def test_in_that_of_another_block_they_are_refused():
-    message = refused(OWN.replace("WHERE", OF_RANK), 4, 64, a=np.zeros(4, np.int32), rank=1)
-    assert "atom.add.u32" in message and "no atomics on distributed shared memory" in message
+def test_in_that_of_another_block_of_a_cluster():
+    a = np.zeros(4, np.int32)
+    launch(OWN.replace("WHERE", OF_RANK), 4, 64, a=a, rank=1)
+    assert a.tolist() == [0, 1 + 128, 2, 3 + 128]
+
+
+def test_in_shared_memory_of_a_cluster_by_its_address_there():
+    add = """int x; unsigned there;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, 1;" : "=r"(there) : "r"((unsigned)__cvta_generic_to_shared(&s)));
+    asm volatile("atom.relaxed.cluster.shared::cluster.max.s32 %0, [%1], %2;" : "=r"(x) : "r"(there), "r"(rank + t))"""
+    source = OWN.replace("atomicAdd(WHERE, 1)", add.replace("rank + t", "rank + 100 * blockIdx.x + threadIdx.x"))
+    a = np.zeros(4, np.int32)
+    launch(source, 4, 64, a=a, rank=-300)
+    assert a.tolist() == [0, 1, 2, 63]
+
+
+MIXED = """if (FIRST) s += 1;
+    cluster.sync();
+    atomicAdd(cluster.map_shared_rank(&s, 1), 1);
+    atomicAdd(&s, 1);
+    BETWEEN
+    if (blockIdx.x == rank && threadIdx.x == 32) *cluster.map_shared_rank(&s, 1) += 5"""
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("cluster.sync();\n    atomicAdd(c", "atomicAdd(c"),
+        ("s += 1;\n    cluster.sync();", "*cluster.map_shared_rank(&s, 1) = 1;"),
+        ("BETWEEN", ""),
+        ("atomicAdd(c", "if (blockIdx.x == 0) atomicAdd_block(c"),
+        ("atomicAdd(&s", "atomicAdd_block(&s"),
+        ("atomicAdd(c", "atomicAdd_block(&s, 0);\n    atomicAdd(c"),
+    ],
+)
+@pytest.mark.parametrize("rank", [0, 1])
+def test_only_a_barrier_of_the_cluster_orders_them_and_other_accesses(rank, text, other):
+    """Those of both blocks to one word may meet, unless their scope is the block."""
+    source = OWN.replace("atomicAdd(WHERE, 1)", MIXED).replace("FIRST", "threadIdx.x == 0 && blockIdx.x == 1 - rank")
+    a = np.zeros(2, np.int32)
+    launch(source.replace("BETWEEN", "cluster.sync();"), 2, 64, a=a, rank=rank)
+    assert a.tolist() == [64 + rank, 1 + 128 + 64 + 5 + (1 - rank)]
+    wrong = source.replace(text, other).replace("BETWEEN", "cluster.sync();")
+    found = fault(wrong, 2, 64, a=a, rank=rank)
+    assert found.kind == "race" and re.search("(reads|writes) s( of block 1 of the cluster)? at byte 0", str(found))
+
+
+@pytest.mark.parametrize("where", ["s", "cluster.map_shared_rank(s, 0)"])
+def test_beside_the_copy_engine(where):
+    """A tile that the copy engine brings is added up in shared memory, here or in the cluster's first block."""
+    source = """#include <cooperative_groups.h>
+__global__ void __cluster_dims__(2) k(int* out, const int* in) {
+    __shared__ __align__(16) int s[1], tile[64];
+    __shared__ unsigned long long bar;
+    auto cluster = cooperative_groups::this_cluster();
+    unsigned b = __cvta_generic_to_shared(&bar), to = __cvta_generic_to_shared(tile);
+    if (threadIdx.x == 0) {
+        s[0] = 0;
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(b));
+        asm volatile("fence.mbarrier_init.release.cluster;");
+    }
+    cluster.sync();
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 256;" :: "r"(b));
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 256, [%2];"
+                     :: "r"(to), "l"(in + 64 * blockIdx.x), "r"(b) : "memory");
+    }
+    asm volatile("{.reg .pred p; W: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra W;}" :: "r"(b));
+    atomicAdd(WHERE, tile[threadIdx.x]);
+    cluster.sync();
+    if (threadIdx.x == 0) out[blockIdx.x] = s[0];
+}"""
+    out, numbers = np.zeros(2, np.int32), np.arange(128, dtype=np.int32)
+    launch(source.replace("WHERE", where), 2, 64, out=out, **{"in": numbers})
+    sums = numbers.reshape(2, 64).sum(axis=1)
+    assert out.tolist() == (sums.tolist() if where == "s" else [sums.sum(), 0])
+
+
+TILES = """__global__ void k(int* out, const int* in) {
+    __shared__ __align__(16) int tile[32], s[32], count;
+    __shared__ unsigned long long stored, copied;
+    unsigned mine = __cvta_generic_to_shared(&stored), its = __cvta_generic_to_shared(&copied);
+    unsigned to = __cvta_generic_to_shared(tile);
+    const int t = threadIdx.x % 32;
+    if (threadIdx.x == 0) {
+        count = 0;
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 32;" :: "r"(mine));
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(its));
+        asm volatile("fence.proxy.async.shared::cta;");
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 128;" :: "r"(its));
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 128, [%2];"
+                     :: "r"(to), "l"(in), "r"(its) : "memory");
+    }
+    if (threadIdx.x < 32) {
+        s[t] = t;
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(mine) : "memory");
+    } else {
+        WAIT
+        atomicAdd(&count, 1);
+        out[t] = s[31 - t];
+        asm volatile("{.reg .pred p; I: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra I;}" :: "r"(its));
+        out[t] += 100 * tile[t];
+    }
+}"""
+WAIT = (
+    'asm volatile("{.reg .pred p; M: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra M;}" :: "r"(mine));'
+)
+
+
+def test_what_mbarriers_ordered_before_the_first_of_them_stays_in_order():
+    out, numbers = np.zeros(32, np.int32), np.arange(32, dtype=np.int32)
+    launch(TILES.replace("WAIT", WAIT), 1, 64, out=out, **{"in": numbers})
+    assert np.array_equal(out, 31 - numbers + 100 * numbers)
+    found = fault(TILES.replace("WAIT", ""), 1, 64, out=out, **{"in": numbers})
+    assert found.kind in ("race", "uninitialised") and "s at byte" in str(found)
+
+
+@pytest.mark.parametrize(("vector", "of"), [("float2", 2), ("float4", 4)])
+@pytest.mark.parametrize("old", ["", "f[threadIdx.x] = "])
+def test_vectors(old, vector, of):
+    """Each element changes on its own, here in the order of the threads."""
+    source = f"""__global__ void k({vector}* a, {vector}* f, const {vector}* x) {{
+    {old}atomicAdd(a + threadIdx.x % 2, x[threadIdx.x]);
+}}"""
+    a, found, x = np.ones(2 * of, np.float32), np.zeros((32, of), np.float32), np.arange(32 * of, dtype=np.float32)
+    launch(source, 1, 32, a=a, f=found, x=x)
+    sums = np.cumsum(x.reshape(-1, 2 * of), axis=0, dtype=np.float32) + 1
+    assert np.array_equal(a, sums[-1])
+    if old:
+        assert np.array_equal(found.reshape(-1, 2 * of)[1:], sums[:-1])
+    one = np.ones(4 * of, np.float32)[1 : 1 + 2 * of]
+    assert fault(source, 1, 32, a=one, f=found, x=x).kind == "misaligned"
+    assert fault(source, 1, 32, a=a[:of].copy(), f=found, x=x).kind == "out of bounds"
+
+
+def test_vectors_of_halves():
+    add = 'asm volatile("red.global.add.noftz.v4.f16x2 [%0], {%1, %1, %1, %2};" :: "l"(a), "r"(a[8]), "r"(a[9]))'
+    a = np.array([1, 2, 3, 4, 5, 6, 7, 8, *[0] * 8, 0.5, 2, 1, 0.25], np.float16)
+    launch(f"__global__ void k(unsigned* a) {{ {add}; }}", 1, 4, a=a)
+    assert a[:8].tolist() == [3, 10, 5, 12, 7, 14, 11, 9]
 
 
 def test_video_instructions_are_refused_with_what_to_do():

@@ -178,11 +178,21 @@ __global__ void k(float* a) {{ a[0] = Place{{a[0], 2}}.sum(); }}"""
     a = np.ones(1, np.float32)
     ptxsim.run(*ptxsim.compile(source), 1, 1, {"a": a})
     assert a[0] == 3
+    if header == "iostream":
+        kernel = source.replace("a[0] = Place", "std::cout << a[0];\na[0] = Place")
+        with pytest.raises(ptxsim.UnsupportedInstruction, match=r"line 12: .* cout, as .* prints by printf"):
+            ptxsim.run(*ptxsim.compile(kernel), 1, 1, {"a": a})
 
 
 def test_what_does_not_compile_is_said_with_its_line():
     with pytest.raises(ptxsim.CompileError, match=r'kernel.cu\(2\): error: identifier "oops" is undefined'):
         ptxsim.compile("__global__ void k(float* a) {\n a[0] = oops; }")
+    own = "__global__ void all(float* a) { a[0] = 1; }"  # CUDA has a vote of this name
+    for source in (own, own.replace("all", "k") + own.replace("all", "k").replace("float", "double")):
+        with pytest.raises(
+            ptxsim.CompileError, match=r"kernel.cu: several functions are called (all|k), .*a name that"
+        ):
+            ptxsim.compile(source, "k" if "k(" in source else "all")
     for source in ("__global__ void a() {} __global__ void b() {}", "void k();"):
         with pytest.raises(ptxsim.ArgumentError, match="name: got none"):
             ptxsim.compile(source)

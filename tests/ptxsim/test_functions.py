@@ -313,6 +313,16 @@ def lut(a, b, c, table):
     return sum((table >> ((a >> i & 1) * 4 + (b >> i & 1) * 2 + (c >> i & 1)) & 1) << i for i in range(32))
 
 
+def of_24_bits(a):
+    """Return the signed number that the lower 24 bits are."""
+    return (a + 2**23) % 2**24 - 2**23
+
+
+def within(a, low, high):
+    """Return the 8 bits of the number that is next to a in a range."""
+    return min(max(a, low), high) & 0xFF
+
+
 BITS = {
     "popc.b32": lambda a: a.bit_count(),
     "popc.b64": lambda a: a.bit_count(),
@@ -326,6 +336,12 @@ BITS = {
     "prmt.b32": permute,
     "lop3.b32": lambda a, b, c, d: lut(a, b, c, d % 256),
     "sad.s32": lambda a, b, c: abs(a - b) + c,
+    "mul24.lo.u32": lambda a, b: a % 2**24 * (b % 2**24),
+    "mul24.lo.s32": lambda a, b: of_24_bits(a) * of_24_bits(b),
+    "mad24.lo.s32": lambda a, b, c: of_24_bits(a) * of_24_bits(b) + c,
+    "slct.b32.s32": lambda a, b, c: a if c >= 0 else b,
+    "cvt.pack.sat.s8.s32.b32": lambda a, b, c: c << 16 | within(a, -128, 127) << 8 | within(b, -128, 127),
+    "cvt.pack.sat.u8.s32.b32": lambda a, b, c: c << 16 | within(a, 0, 255) << 8 | within(b, 0, 255),
     "mad.hi.s32": lambda a, b, c: (a * b >> 32) + c,
     "mad.hi.u64": lambda a, b, c: (a * b >> 64) + c,
     "mad.hi.s64": lambda a, b, c: (a * b >> 64) + c,
@@ -603,6 +619,25 @@ def test_comparisons_of_halves():
             assert np.array_equal(unordered, ordered | np.isnan(a) | np.isnan(b))
             assert np.array_equal(run(f"set.{name}.u32.{kind}x2", *pairs) >> 16, ordered * 0xFFFF)
         assert np.array_equal(run(f"set.nan.{kind}.{kind}", *halves), (np.isnan(a) | np.isnan(b)) * one)
+
+
+def test_a_choice_by_the_sign_of_a_float():
+    assert run("slct.s32.f32", [1] * 4, [2] * 4, [0.5, -0.5, -0.0, np.nan]).tolist() == [1, 2, 1, 2]
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_extremes_and_functions_of_halves_that_keep_nans(kind):
+    """Those with ``.NaN`` give a NaN where one is, the others the number."""
+    bits = np.array([run_bits(x, kind) for x in (1, -2, 0)], np.uint16)
+    (one, minus, _), nan = bits, np.uint16(0x7FFF)
+    for name, of_two in (("min", minus), ("max", one)):
+        assert run(f"{name}.NaN.{kind}", [one, one, nan], [minus, nan, one]).tolist() == [of_two, nan, nan]
+        assert run(f"{name}.{kind}", [one, one, nan], [minus, nan, one]).tolist() == [of_two, one, one]
+        pair = run(f"{name}.NaN.{kind}x2", [np.uint32(one) << 16 | minus], [np.uint32(nan) << 16 | one])
+        assert pair.tolist() == [int(nan) << 16 | (int(minus) if name == "min" else int(one))]
+    for name, of in (("tanh.approx", np.tanh), ("ex2.approx", np.exp2)):
+        wanted = [run_bits(of(x), kind) for x in (1, -2, 0)]  # whose last bit may be cut off
+        assert np.abs(run(f"{name}.{kind}", bits).astype(int) - wanted).max() <= 1
 
 
 def test_ends_of_operations_on_halves():

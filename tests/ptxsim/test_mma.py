@@ -47,9 +47,10 @@ def mma(shape, type_, a, b):
     places = [", ".join(f"%{first + i}" for i in range(count)) for first, count in ((0, 4), (4, a), (4 + a, b))]
     d, x, y = ("{" + place + "}" for place in places)
     inputs = ", ".join([f'"r"(x[{i}])' for i in range(a)] + [f'"r"(y[{i}])' for i in range(b)])
-    letter, sums = ("r", "s32") if type_[1:] == "8" else ("f", "f32")
+    letter, sums = ("r", "s32") if type_[1] == "8" else ("f", "f32")
     outputs = ", ".join(f'"+{letter}"(z[{i}])' for i in range(4))
-    opcode = f"mma.sync.aligned.{shape}.row.col.{sums}.{type_}.{type_}.{sums}"
+    types = type_ if "." in type_ else f"{type_}.{type_}"
+    opcode = f"mma.sync.aligned.{shape}.row.col.{sums}.{types}.{sums}"
     return f'asm volatile("{opcode} {d}, {x}, {y}, {d};" : {outputs} : {inputs});  // here'
 
 
@@ -259,7 +260,7 @@ def test_two_warps_store_the_same_row():
 
 SHAPES = {
     (f"m16n8k{width // size}", type_): (width // size, size)
-    for types, size in ((("f16", "bf16"), 2), (("tf32",), 4), (("s8", "u8"), 1))
+    for types, size in ((("f16", "bf16"), 2), (("tf32",), 4), (("s8", "u8", "s8.u8", "u8.s8"), 1))
     for type_ in types
     for width in (32, 16)
 }
@@ -311,11 +312,15 @@ def test_places_are_those_of_the_manual(which):
 def test_a_product(shape, type_):
     depth, size = SHAPES[shape, type_]
     random = np.random.default_rng(5)
-    low, high = (0, 256) if type_ == "u8" else (-128, 128) if type_ == "s8" else (-9, 10)
-    A, B, C = (random.integers(low, high, extent) for extent in ((16, depth), (depth, 8), (16, 8)))
-    sums, opened = (np.int32, "(int)") if type_[1:] == "8" else (np.float32, "__uint_as_float")
-    x = held(bits_of(A, type_), PLACES["a", size])
-    y = held(bits_of(B, type_), PLACES["b", size])
+    one, other, *_ = type_.split(".") * 2
+    ranges = {"u8": (0, 256), "s8": (-128, 128)}
+    A, B, C = (
+        random.integers(*ranges.get(of, (-9, 10)), extent)
+        for of, extent in ((one, (16, depth)), (other, (depth, 8)), ("s8" if size == 1 else "", (16, 8)))
+    )
+    sums, opened = (np.int32, "(int)") if size == 1 else (np.float32, "__uint_as_float")
+    x = held(bits_of(A, one), PLACES["a", size])
+    y = held(bits_of(B, other), PLACES["b", size])
     z = held(C.astype(sums).view(np.uint32), PLACES["c"])
     words = 4 * depth * size // 32
     assert (x.shape, y.shape) == ((32, words), (32, words // 2))
@@ -416,7 +421,7 @@ def test_other_matrices_are_refused(opcode):
 @pytest.mark.parametrize(
     "text",
     [
-        mma("m16n8k32", "s8", 4, 2).replace(".s8.s8.", ".s8.u8.").replace('"+r"', '"+f"'),
+        mma("m16n8k32", "s8", 4, 2).replace(".s8.s8.", ".s8.s4.").replace('"+r"', '"+f"'),
         mma("m16n8k16", "bf16", 4, 2).replace(".f32.bf16.bf16.f32", ".f16.bf16.bf16.f16").replace('"+f"', '"+r"'),
         mma("m16n8k32", "f16", 4, 2),
         mma("m16n8k16", "f16", 4, 2).replace(".f32.f16.f16.f32", ".s32.f16.f16.s32"),
@@ -475,15 +480,21 @@ def test_products_and_sums_of_tf32(a, b, c):
     assert got or not np.signbit(got)
 
 
+def test_integer_sums_are_limited_where_the_opcode_says_so():
+    opcode = "mma.sync.aligned.m16n8k32.row.col{}.s32.u8.s8.s32"
+    assert KINDS[opcode.format(".satfinite")].limited and not KINDS[opcode.format("")].limited
+    assert not any("wmma" in of and ("u8.s8" in of or ("f16" in of and "satfinite" in of)) for of in KINDS)
+
+
 def test_kinds_make_numbers_of_words():
     word = np.array([0x3F803FFF, 0xC0403F00], np.uint32)
-    assert KINDS["mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"].numbers(word).tolist() == [
+    assert KINDS["mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"].numbers["a"](word).tolist() == [
         1.9921875,
         1.0,
         0.5,
         -3.0,
     ]
-    assert KINDS["mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"].numbers(word).tolist() == [
+    assert KINDS["mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"].numbers["b"](word).tolist() == [
         1.0009765625,
         -3.001953125,
     ]

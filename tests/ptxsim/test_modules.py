@@ -193,6 +193,23 @@ def test_printf(capsys):
     ]
 
 
+def test_printf_as_c_has_it(capsys):
+    """Python's own formatting writes 0o10, 0x0 and 0x1.8000000000000p+0."""
+    for form, number, text in (
+        ("%#o|%#06o|%-#5o|%#.4o", "8", "010|000010|010  |0010"),
+        ("%#x|%#X|%#6x|%#o", "0", "0|0|     0|0"),
+        ("%#x|%#X|%#8x", "255", "0xff|0XFF|    0xff"),
+        ("%a|%A|%.2a|%10a|%-8a|", "1.5", "0x1.8p+0|0X1.8P+0|0x1.80p+0|  0x1.8p+0|0x1.8p+0|"),
+        ("%a|%.0a|%.3a|%.13a", "-1.0 / 3", "-0x1.5555555555555p-2|-0x1p-2|-0x1.555p-2|-0x1.5555555555555p-2"),
+        ("%a|%.1a|%.1a", "0.0", "0x0p+0|0x0.0p+0|0x0.0p+0"),
+        ("%a|%.1a", "1.0 / zero", "inf|inf"),
+        ("%.2a|%.1a", "1.0 + 0x1.7ffp-1", "0x1.c0p+0|0x1.cp+0"),
+    ):
+        numbers = ", ".join([number] * form.count("|") if form[-1] == "|" else [number] * (form.count("|") + 1))
+        launch(f'__global__ void k(double zero) {{ printf("{form}\\n", {numbers}); }}', 1, 1, zero=0.0)
+        assert capsys.readouterr().out == f"[block 0, thread 0] {text}\n", form
+
+
 def test_assert_and_trap():
     source = "__global__ void k(int n) {\n int m = n * 2;\n assert(m < 10 + threadIdx.x);\n if (n == 9) __trap();\n}"
     launch(source, 1, 4, n=np.int32(4))

@@ -12,7 +12,7 @@ from ptxsim.machine import Machine
 from ptxsim.ptx import Address, Immediate, Register, Symbol, parse
 
 from ..examples import floats
-from .cuda import line_of, probe, run_bits, simulate
+from .cuda import launch, line_of, probe, run_bits, simulate
 
 
 def program(body, parameters=".param .u64 f_param_0"):
@@ -23,6 +23,21 @@ def first(text):
     """Return the one instruction of a program."""
     ((instruction,),) = program(text).blocks
     return instruction
+
+
+def test_floats_in_decimals_and_offsets_in_hexadecimal():
+    """Compilers write neither; people do, in inline PTX."""
+    source = """__global__ void k(float* a, double* b, const float* c) {
+    asm("fma.rn.f32 %0, %1, 2.5, -1.0e-1;" : "=f"(a[0]) : "f"(c[0]));
+    asm("mul.f64 %0, %1, 0.1;" : "=d"(b[0]) : "d"(b[1]));
+    asm volatile("ld.global.f32 %0, [%1+0x10];" : "=f"(a[1]) : "l"(c));
+    asm("mov.f32 %0, 1.;" : "=f"(a[2]));
+}"""
+    a, b, c = np.zeros(3, np.float32), np.array([0, 3.0]), np.arange(3, 8, dtype=np.float32)
+    launch(source, 1, 1, a=a, b=b, c=c)
+    assert a.tolist() == [np.float32(3 * 2.5 - float(np.float32(0.1))), 7, 1] and b[0] == 3 * 0.1
+    with pytest.raises(UnsupportedInstruction, match=r"mov.b32 %r1, 1.5"):
+        Machine(program(".reg .b32 %r<9>; mov.b32 %r1, 1.5; ret;", ""), "f", 32, {})
 
 
 def test_an_instruction_and_its_operands():
@@ -186,7 +201,7 @@ def test_registers_of_inline_assembly_may_share_a_name_but_not_with_another_type
         "@%p1 bar.warp.sync -1",
         "@%p1 bar.sync 0",
         "brx.idx %r1, $L",
-        "atom.shared::cluster.add.u32 %r1, [%rd1], 1",
+        "atom.global.v2.add.u32 %r1, [%rd1], 1",
         "atom.add.u8 %r1, [%rd1], 1",
         "atom.global.mul.u32 %r1, [%rd1], 1",
         "shfl.sync.around.b32 %r1, %r2, 1, 31, -1",
