@@ -2,7 +2,6 @@
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import ArgumentError
-from sgemm_tutorial.hardware import WARP
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
@@ -49,123 +48,99 @@ def steps() -> dict[str, Kernel]:
 
 
 def times() -> Table:
-    """Return registers, blocks, instructions and time of each kernel of `steps`."""
+    """Return blocks, instructions, how full issue slots are, and time of each kernel of `steps`."""
     rows = []
     for name, kernel in steps().items():
         ms, counts, used = milliseconds(kernel), profile(kernel), resources(kernel)
         assert used.spill_store_bytes == used.spill_load_bytes == 0
-        shown = f"{counts['all'] / 1e6:,.0f}" if counts else "–", f"{ms:.2f}" if ms else "–"
-        rows.append((name, used.registers, kernel_occupancy(kernel, card()).blocks_per_sm, *shown))
+        shown = (f"{counts['all'] / 1e6:,.0f}", f"{counts[USED]:.0f}%") if counts else ("–", "–")
+        rows.append((name, kernel_occupancy(kernel, card()).blocks_per_sm, *shown, f"{ms:.2f}" if ms else "–"))
     return Table(
-        ("change, added to those above", "registers", "blocks per SM", "instructions, millions", "ms"),
+        ("change, added to those above", "blocks per SM", "instructions, millions", "issue slots filled", "ms"),
         rows,
         f"From 06 to 07, M = N = K = {account.SIZE}, {card().name}",
-        "Times: medians of device time; the text's differences are of unrounded ones. Instructions: counted by Nsight "
-        "Compute. No kernel in this table spills.",
+        "Times: medians of device time; the text's differences are of unrounded ones. Instructions and slots: counted "
+        "by Nsight Compute. No kernel in this table spills.",
     )
 
 
 def figures() -> dict[str, str]:
     """Return the figures that the chapter's sentences name, by name, and assert what these say of them.
 
-    Of the variants, not every card's recordings have all. A figure that needs one of those is a dash then. Times with a
-    cold L2 are the H200's, and two are the H100's.
+    Of the variants, not every card's recordings have all. A figure that needs one of those is a dash then.
     """
     made, now = list(steps().values()), find("07")
     first, shallow, unrolled, whole, fours, third, transposed = map(milliseconds, made)
     flat, counts, after = (counters.measured(kernel, *(account.SIZE,) * 3) for kernel in (made[5], now, find("08")))
-    old, new = map(profiles.measured, (made[0], now))
-    busy, mix = account.busy(now), sass_mix(made[0])["loop"]
-    loop = (sum(mix.values()) - mix["FFMA"] - mix["LDS.128"]) * OWN["BK"] / 4  # the others of 06, for 16 of its k
-    rest = [of["all"] - of["FFMA"] / WARP - of["LDS"] - of["LDG"] - of["STS"] for of in (old, new)]
+    new, busy, old = profiles.measured(now), account.busy(now), account.busy("06")
     added = counts["shared_store_conflicts"] - flat["shared_store_conflicts"]
-    pairs = account.SIZE**3 / WARP / (OWN["BK"] * OWN["TM"] * OWN["TN"])  # so often a warp helps to fill two tiles
-    cold, h100 = (
-        [point.ms for point in recorded(["06", "07"], sizes, cards.folder(name) / file).points]
-        for name, file, sizes in (("h200", "cold.json", [512, 1024]), ("h100", "ladder.json", [account.SIZE]))
-    )
     assert (
-        rest[1] < rest[0] / 3
-        and busy["shared memory and L1"] == max(*busy.values(), account.with_registers(now) or 0)
+        busy["shared memory and L1"] == max(*busy.values(), account.with_registers(now) or 0)
+        and old["issue slots"] == max(*old.values(), account.with_registers(made[0]) or 0)
+        and old["shared memory and L1"] < busy["shared memory and L1"]
+        and old["issue slots"] > busy["issue slots"]
         and third < transposed < 0.9 * first
-        and abs(added / (8 * (OWN["BK"] / 4 - 1) * pairs) - 1) < 0.005  # of eight stores of A for each pair of tiles
+        and abs(added / (counts["shared_store_wavefronts"] - flat["shared_store_wavefronts"]) - 1) < 0.005
         and [kernel_occupancy(kernel, card()).blocks_per_sm for kernel in made] == [2, 2, 2, 2, 2, 3, 3]
         and sorted((name for name in new if name.startswith("state: ")), key=new.get)[-2:] == [CHOSEN, profiles.SHARED]
         and flat["shared_load_requests"] == counts["shared_load_requests"]
         and {sass_mix(kernel)["loop"]["LDS.128"] for kernel in made[5:]} == {(8 + 4) * OWN["BK"] / 4}
-        and cold[1] > cold[0]
-        and cold[3] > cold[2]
-        and busy["issue slots"] < busy["shared memory and L1"] < 0.85 * transposed
-        and abs(after["shared_load_wavefronts"] / counts["shared_load_wavefronts"] - 0.75) < 0.01
         and after["shared_store_conflicts"] < 0.02 * counts["shared_store_conflicts"]
     )
     found = {
-        "others": f"{rest[0] / 1e6:,.0f}",
-        "old": f"{rest[0] / pairs:.0f}",
-        "inner": f"{loop:.0f}",
-        "outer": f"{rest[0] / pairs - loop:.0f}",
-        "each": f"{(rest[0] / pairs - loop) / 12:.0f}",
-        "new": f"{rest[1] / pairs:.0f}",
         "prepared": f"{unrolled:.2f} ms" if unrolled else "–",
         "shallow": f"{shallow - first:.2f} ms",
         "cost": f"{transposed - third:.2f} ms",
         "turned": f"{transposed:.2f} ms",
         "added": f"{added / 1e6:.0f}",
-        "wavefronts": f"{counts['l1_data_wavefronts'] / 1e6:.0f}",
         "busy": f"{busy['shared memory and L1']:.2f}",
         "share": f"{busy['shared memory and L1'] / transposed:.0%}",
-        "slots": f"{busy['issue slots']:.2f} ms",
-        "between": f"{new[profiles.BETWEEN]:.2f}",
-        "data": f"{new[profiles.SHARED]:.2f}",
-        "chosen": f"{new[CHOSEN]:.2f}",
-        "cold": f"{max(cold[1] / cold[0], cold[3] / cold[2]) - 1:.1%}",
-        "h100 before": f"{h100[0]:.2f} ms",
-        "h100": f"{h100[1]:.2f} ms",
     }
-    flat_deep, turned_deep = map(milliseconds, (find_variant("07", "A not transposed", BK=32), now.variant(BK=32)))
-    profiled = list(map(profile, made))
-    if not (fours and flat_deep and turned_deep and all(profiled)):
+    turned_deep, profiled = milliseconds(now.variant(BK=32)), list(map(profile, made))
+    if not (fours and turned_deep and all(profiled)):
         return found | dict.fromkeys(
             (
-                *("both", "whole", "fours", "third", "third turned", "room", "square"),
-                *("bare each", "bare ms", "flat deep", "deeper"),
+                *("both", "whole", "fours", "third", "room", "square", "late", "later"),
+                *("fewer", "bare ms", "deeper", "more", "less"),
             ),
             "–",
         )
-    guards, fewer = (profiled[before]["all"] - profiled[before + 1]["all"] for before in (2, 3))
-    *held, two = (*(resident.milliseconds("07", blocks) for blocks in (2, 3)), milliseconds(now.variant(BLOCKS=1)))
-    bare, square = (
-        find_variant("07", "no guards"),
-        find_variant("07", "A not transposed", BM=128, BN=128, BK=8, TM=8, TN=8, BLOCKS=2),
-    )
+    issued, used = ([of[name] for of in profiled] for name in ("all", USED))
+    late = [of[profiles.L2] for of in profiled[3:5]]
+    held, bare = [resident.milliseconds("07", blocks) for blocks in (2, 3)], find_variant("07", "no guards")
+    square = find_variant("07", "A not transposed", BM=128, BN=128, BK=8, TM=8, TN=8, BLOCKS=2)
     assert (
-        max(abs(guards / profiled[2]["all"] - 0.1), abs(1 - whole / unrolled - 0.1)) < 0.01
-        and fewer < 0.5 * guards
-        and 0.85 < (whole - fours) / (unrolled - whole) < 1
+        issued[2] < issued[0] < issued[1]
+        and abs(issued[3] / issued[2] - 0.9) < 0.005
+        and issued[4] < issued[3]
+        and abs(issued[6] / issued[5] - 1) < 0.005
+        and used[1] < used[0] - 3
+        and abs(used[3] - used[2]) < 0.5
+        and used[2] + 2 < used[1]
+        and used[3] + 2 < used[4] < used[5] - 5
+        and abs(1 - whole / unrolled - 0.1) < 0.01
         and third < 0.95 * fours
         and unrolled > shallow - 0.05 > first
-        and shallow > 1.05 * first
         and abs(unrolled / shallow - 1) < 0.01
-        and two > held[0] > held[1] > transposed
-        and 0.6 < (held[0] - held[1]) / (two - transposed) < 0.7
-        and abs((new["all"] - profile(bare)["all"]) / rest[1] - 2 / 3) < 0.03
+        and held[0] > held[1] > transposed
         and abs(milliseconds(bare) / transposed - 1) < 0.002
+        and late[1] < 0.8 * late[0]
         and third < fours < whole < unrolled
-        and flat_deep < third < transposed < 0.95 * turned_deep
-        and third < fours < two > transposed
+        and transposed < 0.95 * turned_deep
         and milliseconds(square) > milliseconds(now.variant(**square.parameters))
-        and sass_mix(find_variant("07", "A not transposed", BK=32))["loop"]["LDL"] > 0
     )
     return found | {
         "both": f"{unrolled - fours:.2f}",
         "whole": f"{unrolled - whole:.2f} ms",
         "fours": f"{whole - fours:.2f} ms",
         "third": f"{fours - third:.2f} ms",
-        "third turned": f"{two - transposed:.2f} ms",
         "room": f"{held[0] / held[1] - 1:.0%}",
-        "bare each": f"{(new['all'] - profile(bare)['all']) / pairs:.0f}",
+        "more": f"{issued[1] / issued[0] - 1:.0%}",
+        "less": f"{1 - issued[4] / issued[3]:.0%}",
+        "late": f"{late[1]:.2f}",
+        "later": f"{late[0]:.2f}",
+        "fewer": f"{(new['all'] - profile(bare)['all']) / 1e6:.0f}",
         "bare ms": f"{milliseconds(bare):.2f} ms",
-        "flat deep": f"{flat_deep:.2f} ms",
         "deeper": f"{turned_deep - transposed:.2f} ms",
         "square": f"{milliseconds(square) - milliseconds(now.variant(**square.parameters)):.2f} ms",
     }
