@@ -199,9 +199,9 @@ def steps_table() -> Table:
         ],
         f"Change of the share of cuBLAS in two recordings (hopper, hopper_again), M = N = K, {card().name}",
         "Blocks stay, and write late: without groups and clusters; the two gains above, at 4,096, are with them. Same "
-        "code: timed twice, as the row above and as 20. Noise: by chance, one difference in twenty is larger. At 8,192, "
-        "one outlier, 224 columns without clusters, makes most of it. We keep it everywhere. Without it, noise there "
-        "would be 0.7%, and blocks that stay and the chosen width would be believed. Compare shares, not "
+        "code: timed twice, as the row above and as 20. Noise: by chance, one difference in twenty is larger. At "
+        "8,192, one outlier, 224 columns without clusters, makes most of it. We keep it everywhere. Without it, noise "
+        "there would be 0.7%, and blocks that stay and the chosen width would be believed. Compare shares, not "
         f"milliseconds: at 4,096, 18 took {at_clock(EIGHTEEN)}, and 20 {at_clock(KERNEL)}.",
     )
 
