@@ -178,6 +178,7 @@ def figures() -> dict[str, str]:
         all(-0.16 < of < -0.13 for of in three)
         and fastest == [WIDE_FREE, STEPS[7], WIDE, STEPS[7]]
         and 0 < best[0] < 0.02 < 0.05 < best[1] < 0.1
+        and recorded(STEPS[1], [SQUARE], H100).points[0].tflops < recorded(STEPS[0], [SQUARE], H100).points[0].tflops
         and again[1] < 6.61 < 6.79 < min(again[2], *timed(BASE, SQUARE).medians)
         and -0.01 < four[0] < 0 < four_each[0] < four_each[1] < 0.07 < four[1]
         and abs((1 + four[0]) * (1 + waves) - 1 - four[1]) < 0.01
@@ -237,7 +238,6 @@ def figures() -> dict[str, str]:
         },
         **{f"L2 {on}": f"{of[SECTORS] / 1e6:.0f}" for on, of in enumerate(shown)},
         **{f"waits {on}": f"{profiles.shares(of)[LONGEST]:.0%}" for on, of in enumerate(shown)},
-        **{f"h100 {on}": f"{recorded(STEPS[on], [SQUARE], H100).points[0].tflops:.2f}" for on in (0, 1)},
         "ladder": f"{recorded(find('09'), [SQUARE], 'ladder').points[0].percent_of_cublas:.0f}%",
         "free best": f"{timed(WIDE, SQUARE).percent_of_cublas:.0f}%",
         "road": f"{timed(STEPS[7], SQUARE).percent_of_cublas:.0f}%",
