@@ -192,6 +192,7 @@ def figures() -> dict[str, str]:
     return {
         "least": f"{least:.2f}",
         "missed": f"{timed(BASE).ms / least - 1:.0%}",
+        "four k": f"{four_k.total()}",
         "wide least": f"{least_wide:.2f}",
         "wide took": f"{timed(WIDE_FREE).ms:.2f}",
         "asked": f"{asked / 1e6:,.0f}",
