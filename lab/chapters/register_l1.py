@@ -7,7 +7,7 @@ from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
-from ..experiments import profiles
+from ..experiments import ceilings, profiles
 from ..experiments.ceilings import card
 from ..measure.nsight import counted
 from ..model.resources import kernel_occupancy, resources
@@ -30,29 +30,27 @@ NAMES = (
 )
 """The chapter's names for `STEPS`."""
 
-TWO_EARLY, FOUR_EARLY, SHALLOW, _, ONE, TWO, ALONE, TWO_SHARED, WIDE_SHARED, WIDE, WIDE_FREE = STEPS_TESTED
+TWO_EARLY, _, SHALLOW, HELD, ONE, TWO, _, TWO_SHARED, WIDE_SHARED, WIDE, WIDE_FREE = STEPS_TESTED
 HIDDEN = STEPS_NOT_COUNTED[2]
 """The third step, whose copy loop has passes that the compiler can't count."""
 TRIED = (*STEPS, *STEPS_TESTED, *STEPS_NOT_COUNTED)
 """All kernels of the chapter, with its tile of C, in FP32."""
 PAIRS = {
-    "one k in each pass: step 3 without its tile of B": (ONE, ALONE),
     "one k in each pass: step 3": (ONE, STEPS[3]),
-    "one k in each pass: step 3, passes of its copy loop hidden from the compiler": (ONE, HIDDEN),
     "two k in each pass: step 3 with UNROLL = 2": (TWO, TWO_SHARED),
     "16 bytes in each load: step 5, held to three blocks by unused shared memory": (WIDE_FREE, WIDE_SHARED),
     "16 bytes in each load: step 5": (WIDE_FREE, STEPS[5]),
-    "16 bytes in each load, held to four blocks, which spill without tiles: step 5": (WIDE, STEPS[5]),
+    "16 bytes in each load, spilling without tiles: step 5": (WIDE, STEPS[5]),
 }
 """Two kernels each, without shared memory and with it, by how they load."""
 
 L1, PIPE, SLOTS = "L1 and shared memory used, %", "FMA pipes used, %", "issue slots used, %"
-LONGEST = "waits for L2 or DRAM"
+LONGEST, SECTORS = "waits for L2 or DRAM", "L2 sectors"
 SQUARE, WHOLE = (profiles.SIZE,) * 3, (3168, 4096, 4096)
 """The second is a whole number of waves, with three blocks or with four on each of 132 SMs."""
-H200, PROFILES, COUNTERS, OTHERS, H100 = (
+H200, PROFILES, COUNTERS, OTHERS, CEILINGS, H100 = (
     str(cards.folder(on) / f"{name}.json")
-    for on, *names in (("h200", "steps", "profiles", "counters", "others"), ("h100", "steps"))
+    for on, *names in (("h200", "steps", "profiles", "counters", "others", "ceilings"), ("h100", "steps"))
     for name in names
 )
 """The chapter's card, whichever is shown: `WHOLE` and `STEPS_TESTED` are recorded on this one alone."""
@@ -122,31 +120,45 @@ def steps() -> Table:
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
     sums, gpu, both = BASE.parameters["TM"] * BASE.parameters["TN"], card(), (WHOLE, SQUARE)
-    early, late = ([profile(of)[key] for of in (BASE, TWO_EARLY, FOUR_EARLY)] for key in ("all", profiles.L2))
-    base, *alike = map(profile, (BASE, ONE, ALONE, STEPS[3], TWO))
-    asked, filled, served = (
-        counted(BASE, SQUARE, COUNTERS)[f"{of}_sectors"] for of in ("global_load", "l1_fill", "l2")
+    early = [profile(of)["all"] for of in (BASE, TWO_EARLY)]
+    base, wide, spilling, tiled = shown = [profile(of) for of in (BASE, WIDE_FREE, WIDE, STEPS[5])]
+    asked, filled = (counted(BASE, SQUARE, COUNTERS)[f"{of}_sectors"] for of in ("global_load", "l1_fill"))
+    loop, four_k = (Counter(each.opcode.partition(".")[0] for each in hot_loop(sass(of))) for of in (BASE, WIDE_FREE))
+    warp_steps, b_alone = (SQUARE[0] ** 3 / of for of in (32 * sums, 8 * BASE.parameters["BM"]))
+    least, least_wide = (
+        WHOLE[0] * WHOLE[1] * WHOLE[2] / 32 / sums / gpu.sms * of / 4 / (gpu.boost_mhz * 1e3)
+        for of in (loop.total(), four_k.total() / 4)
     )
-    loop, merged = (Counter(each.opcode.partition(".")[0] for each in hot_loop(sass(of))) for of in (BASE, TWO_SHARED))
-    states, warp_steps, b_alone = (
-        profiles.shares(base),
-        *(SQUARE[0] ** 3 / of for of in (32 * sums, 8 * BASE.parameters["BM"])),
-    )
-    least = WHOLE[0] * WHOLE[1] * WHOLE[2] / 32 / sums / gpu.sms * loop.total() / 4 / (gpu.boost_mhz * 1e3)
     # The profiler counts IMAD among what the FMA pipes execute. If L1 served no block what another one has loaded, it
     # would fetch B once for each of 2,048 blocks. IMAD.X adds an address's upper half.
     assert (
-        (gpu.sms, gpu.boost_mhz, max(states, key=states.get)) == (132, 1980, LONGEST)
+        (gpu.sms, gpu.boost_mhz) == (132, 1980)
+        and all(max(of, key=of.get) == LONGEST for of in map(profiles.shares, shown))
         and [loop[of] for of in ("FFMA", "FMUL", "IMAD", "LDG")] == [64, 4, 20, 20]
         and base[L1] < base[PIPE] < base[SLOTS] < 70
-        and served < filled / 2 < filled < b_alone < asked
+        and base[SECTORS] < filled / 2 < filled < b_alone < asked
         and abs(warp_steps / gpu.sms * (64 + 4 + 20) / 4 / base["SM cycles"] - base[PIPE] / 100) < 0.01
         and sum(of.opcode.startswith("IMAD.X") for of in hot_loop(sass(BASE))) == 18
     )
-    # Blocks on an SM, registers and spills. With three blocks, 168 registers are the most that a thread may have.
-    tested = (ONE, TWO, TWO_SHARED, ALONE, HIDDEN, WIDE, WIDE_FREE, SHALLOW, WIDE_SHARED)
+    # A warp's 16-byte loads of four k ask for 16 · 1 + 4 · 16 sectors. No part is busy all the time: with wide loads or
+    # with tiles, L1 and shared memory is busiest.
+    # The loads of `WHOLE` as TB/s, if none hit L1: its waves are whole, so SMs work all the time.
+    parts, read = (SLOTS, PIPE, L1), ceilings.load(CEILINGS).by_name[ceilings.READ].tera_per_second
+    no_hits = 32 * 20 * warp_steps * WHOLE[0] / SQUARE[0] / timed(WIDE_FREE).ms / 1e9
+    busiest = [max(profile(of)[part] for part in parts) for of in STEPS]
     assert (
-        [*map(blocks, (*STEPS, *tested))] == [4, 3, 3, 4, 4, 4, 4, 4, 3, 4, 4, 4, 4, 4, 4, 3, 3, 3]
+        (four_k["FFMA"], four_k["LDG"], four_k.total()) == (256, 20, 315)
+        and all(max(parts, key=of.get) == L1 for of in (wide, spilling, *map(profile, STEPS[1:])))
+        and busiest.index(max(busiest)) == 4
+        and max(busiest) < 80
+        and 3 * base[SECTORS] < wide[SECTORS] < b_alone < spilling[SECTORS]
+        and base[SECTORS] < tiled[SECTORS] < wide[SECTORS]
+        and no_hits < 0.65 * read
+    )
+    # Blocks on an SM, registers and spills. With three blocks, 168 registers are the most that a thread may have.
+    tested = (ONE, TWO, TWO_SHARED, HIDDEN, WIDE, WIDE_FREE, SHALLOW, WIDE_SHARED, HELD)
+    assert (
+        [*map(blocks, (*STEPS, *tested))] == [4, 3, 3, 4, 4, 4, 4, 4, 3, 4, 4, 4, 4, 4, 3, 3, 3, 3]
         and not any(resources(of).spill_store_bytes for of in (*STEPS, *tested) if of != WIDE)
         and resources(WIDE_FREE).registers == 65_536 // (3 * 128) // 8 * 8
         and [resources(of).registers for of in (STEPS[8], WIDE_SHARED)] == [141, 118]
@@ -157,80 +169,60 @@ def figures() -> dict[str, str]:
         for size in both
         for on in (0, 1)
     ]
-    three, four, spilling = ([gain(*pair, size) for size in both] for pair in [*PAIRS.values()][-3:])
+    three, four, four_each = ([gain(*pair, size) for size in both] for pair in [*PAIRS.values()][-3:])
     best = [timed(free, size).ms / timed(STEPS[7], size).ms - 1 for free, size in zip(fastest[::2], both, strict=True)]
     # Of the 2,048 tiles, four blocks on each SM make 3.88 waves, as long as 4, three make 5.17, as long as 6. Another
     # recording of the base was quicker in two processes.
     waves, again = (2048 / 528 / 4) / (2048 / 396 / 6) - 1, sorted(recorded(BASE, [SQUARE], OTHERS).points[0].medians)
-    waits, between, instructions, stores, turns = (
-        [of[key] for of in alike]
-        for key in (profiles.L2, profiles.BETWEEN, "all", "STS", "state: another warp was chosen")
-    )
-    globally, shared = ([of[key] for of in alike] for key in ("LDG", "LDS"))
-    fewer = instructions[0] / instructions[2]
-    copies = [  # global loads and stores to shared memory, up to the barrier
-        "".join(each.opcode[0] for each in sass(of) if each.opcode[:3] in ("LDG", "STS", "BAR")).partition("B")[0]
-        for of in (STEPS[3], HIDDEN)
-    ]
     assert (
         all(-0.16 < of < -0.13 for of in three)
         and fastest == [WIDE_FREE, STEPS[7], WIDE, STEPS[7]]
         and 0 < best[0] < 0.02 < 0.05 < best[1] < 0.1
+        and recorded(STEPS[1], [SQUARE], H100).points[0].tflops < recorded(STEPS[0], [SQUARE], H100).points[0].tflops
         and again[1] < 6.61 < 6.79 < min(again[2], *timed(BASE, SQUARE).medians)
-        and -0.01 < four[0] < 0 < spilling[0] < spilling[1] < 0.07 < four[1]
+        and -0.01 < four[0] < 0 < four_each[0] < four_each[1] < 0.07 < four[1]
         and abs((1 + four[0]) * (1 + waves) - 1 - four[1]) < 0.01
         and -0.03 < gain(TWO, TWO_SHARED) < 0 < gain(TWO, TWO_SHARED, SQUARE) < 0.01
-        and gain(BASE, FOUR_EARLY) < 0 < gain(BASE, TWO_EARLY) < gain(BASE, TWO)
-        and abs(early[2] / early[1] - 1) < 0.02 < 0.1 < early[0] / early[1] - 1
-        and sum(each.opcode == "LDS.64" for each in hot_loop(sass(TWO_SHARED))) == 16 == merged["LDS"] - 8
-        # Why tiles gain with one k in each pass. With as many warps, time is instructions times cycles between them.
-        and abs(fewer * between[0] / between[2] - 1 - gain(ONE, STEPS[3], SQUARE)) < 0.01
-        and abs(fewer - between[0] / between[2]) < 0.03
-        and waits[3] < waits[2] < waits[0] / 2 < waits[0] < waits[1]
-        and globally[0] == globally[3] > 4 * globally[1] == 4 * globally[2]
-        and instructions[1] < instructions[2]
-        and all(gain(ONE, ALONE, size) < -0.08 for size in both)
-        and "L" * 16 + "S" * 16 in copies[0]
-        and "L" * 5 not in copies[1]
+        and gain(BASE, ONE) < 0 < gain(BASE, TWO_EARLY) < gain(BASE, TWO)
         and all(gain(ONE, HIDDEN, size) < -0.25 for size in both)
-        and sum(of.opcode.startswith("LDG") for of in hot_loop(sass(ALONE))) == 4
+        and gain(STEPS[7], HELD) < 3 * gain(HELD, STEPS[8]) < 0
         and gain(STEPS[2], SHALLOW) < -0.15 < 0.05 < gain(WIDE, WIDE_FREE)
         and gain(WIDE, WIDE_FREE, SQUARE) < -0.03
     )
     return {
         "least": f"{least:.2f}",
         "missed": f"{timed(BASE).ms / least - 1:.0%}",
-        "by slots": f"{base[SLOTS]:.0f}%",
-        "by pipe": f"{base[PIPE]:.0f}%",
-        "by l1": f"{base[L1]:.0f}%",
-        "waits": f"{states[LONGEST]:.0%}",
+        "four k": f"{four_k.total()}",
+        "wide least": f"{least_wide:.2f}",
+        "wide took": f"{timed(WIDE_FREE).ms:.2f}",
         "asked": f"{asked / 1e6:,.0f}",
         "filled": f"{filled / 1e6:.0f}",
-        "served": f"{served / 1e6:.0f}",
         "B alone": f"{b_alone / 1e6:.0f}",
+        "no hits": f"{no_hits:.1f}",
+        "fastest read": f"{read:.1f}",
+        "least busy": f"{min(busiest[1:]):.0f}%",
+        "most busy": f"{max(busiest):.0f}%",
         **{
             name: f"{timed(of).tflops:.1f}"
             for name, of in {
                 "base": BASE,
                 "α last": ONE,
                 "two early": TWO_EARLY,
-                "four early": FOUR_EARLY,
                 "two k": TWO,
                 "wide": WIDE_FREE,
                 "wide, four": WIDE,
+                "step 7": STEPS[7],
+                "held": HELD,
+                "step 8": STEPS[8],
             }.items()
         },
         "registers": f"{resources(WIDE_FREE).registers}",
         "of step 5": f"{resources(STEPS[5]).registers}",
         "spilled": f"{resources(WIDE).spill_store_bytes}",
-        "spilled by four": f"{resources(FOUR_EARLY).spill_store_bytes}",
-        **{f"early {on}": f"{of / 1e6:,.0f}" for on, of in enumerate(early[:2])},
-        **{f"late {on}": f"{of:.2f}" for on, of in enumerate(late[1:], 1)},
-        "merged": f"{merged['LDS'] / 2:.0f}",
+        **{f"early {on}": f"{of / 1e6:,.0f}" for on, of in enumerate(early)},
         "by loads": f"{gain(BASE, WIDE_FREE):.0%}",
         "slow": f"{again[2]:.2f}",
         "quick": f"{again[0]:.2f}",
-        "step 1": f"{again[0] / timed(STEPS[1], SQUARE).ms - 1:.1%}",
         **{f"lost {on}": f"{-of:.0%}" for on, of in enumerate(three)},
         "fourth 0": over(WIDE_FREE, STEPS[5]),
         "fourth 1": f"{four[1]:.0%}",
@@ -238,22 +230,15 @@ def figures() -> dict[str, str]:
         "by waves": f"{waves:.1%}",
         "three": f"{gain(WIDE, WIDE_FREE):.0%}",
         "tiles": f"{gain(ONE, STEPS[3]):.0%}",
-        "alone": f"{-gain(ONE, ALONE):.0%}",
         "hidden": f"{-gain(ONE, HIDDEN):.0%}",
-        "less waiting": f"{waits[0] - waits[2]:.2f}",
-        "less": f"{between[0] - between[2]:.2f}",
-        "more turns": f"{turns[2] - turns[0]:.2f}",
-        "fewer": f"{fewer:.2f}",
-        "shorter": f"{between[0] / between[2]:.2f}",
-        "product": f"{fewer * between[0] / between[2]:.2f}",
-        **{f"speed {on}": f"{timed(of, SQUARE).tflops:.1f}" for on, of in enumerate((ONE, ALONE, STEPS[3], TWO))},
-        **{f"cycles {on}": f"{of:.2f}" for on, of in enumerate(between)},
-        **{f"waits {on}": f"{of:.2f}" for on, of in enumerate(waits)},
-        **{f"LDG {on}": f"{of / 1e6:.0f}" for on, of in enumerate(globally)},
-        **{f"LDS {on}": f"{(a + b) / 1e6:.0f}" for on, (a, b) in enumerate(zip(shared, stores, strict=True))},
-        **{f"L1 {on}": f"{of[L1]:.0f}%" for on, of in enumerate(alike)},
-        **{f"all {on}": f"{of / 1e6:,.0f}" for on, of in enumerate(instructions)},
-        **{f"h100 {on}": f"{recorded(STEPS[on], [SQUARE], H100).points[0].tflops:.2f}" for on in (0, 1)},
+        **{f"speed {on}": f"{timed(of, SQUARE).tflops:.1f}" for on, of in enumerate((BASE, WIDE_FREE, WIDE, STEPS[5]))},
+        **{
+            f"{name} {on}": f"{of[key]:.0f}%"
+            for name, key in {"slots": SLOTS, "pipe": PIPE, "L1": L1}.items()
+            for on, of in enumerate(shown)
+        },
+        **{f"L2 {on}": f"{of[SECTORS] / 1e6:.0f}" for on, of in enumerate(shown)},
+        **{f"waits {on}": f"{profiles.shares(of)[LONGEST]:.0%}" for on, of in enumerate(shown)},
         "ladder": f"{recorded(find('09'), [SQUARE], 'ladder').points[0].percent_of_cublas:.0f}%",
         "free best": f"{timed(WIDE, SQUARE).percent_of_cublas:.0f}%",
         "road": f"{timed(STEPS[7], SQUARE).percent_of_cublas:.0f}%",
