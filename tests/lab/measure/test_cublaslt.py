@@ -126,7 +126,15 @@ class Array:
 @pytest.mark.parametrize("beta", [0.0, 0.5])
 def test_a_product_of_unaligned_rows_may_be_padded(library, monkeypatch, beta):
     """K and N are rounded up, and the launch copies A and B before, and C back; with β, C is copied before, too."""
-    done, room = [], types.SimpleNamespace(zeros=Array, empty=Array, cuda=cupy.cuda)
+    done, back = [], []
+    room = types.SimpleNamespace(
+        zeros=Array,
+        empty=Array,
+        cuda=cupy.cuda,
+        RawKernel=lambda source, name: (
+            lambda grid, block, arguments: back.append((source, name, grid, block, arguments))
+        ),
+    )
     monkeypatch.setattr(cublaslt, "cupy", room)
     monkeypatch.setattr(
         cublaslt.any_shape, "padding", lambda of, copies: lambda: done.append((copies, len(library.launched)))
@@ -144,15 +152,16 @@ def test_a_product_of_unaligned_rows_may_be_padded(library, monkeypatch, beta):
     ((copies, launched_before),) = done
     assert launched_before == 0 and {name: of.shape for name, of in copies.items()} == {"A": (30, 64), "B": (56, 64)}
     assert [pointer.value for pointer in library.launched[0][3:6:2]] == [copies[name].data.ptr for name in "BA"]
-    ((_, (wide, columns)),) = C.stored
-    assert wide.shape == (30, 48) and columns == (slice(None), slice(41))
+    ((source, name, grid, block, (wide, to, *extents)),) = back
+    assert wide.shape == (30, 48) and to is C and extents == [48, 30, 41] and not C.stored
+    assert (grid, block) == ((4, 1), (32, 8)) and f"void {name}(const unsigned int* from" in source
     assert wide.stored == ([((slice(None), slice(41)), C)] if beta else [])
 
 
 @pytest.mark.parametrize(("N", "K", "copied"), [(40, 50, "AB"), (41, 48, "B")])
 def test_only_what_must_be_is_padded(monkeypatch, N, K, copied):
     seen = []
-    monkeypatch.setattr(cublaslt, "cupy", types.SimpleNamespace(zeros=Array, empty=Array))
+    monkeypatch.setattr(cublaslt, "cupy", types.SimpleNamespace(zeros=Array, empty=Array, RawKernel=lambda *of: None))
     monkeypatch.setattr(cublaslt.any_shape, "padding", lambda of, copies: seen.extend(copies))
     own = problem(types_=FP16)._replace(N=N, K=K, A=Array((30, K)), B=Array((K, N)), C=Array((30, N)))
     padded, _, _ = cublaslt._padded(own)
