@@ -13,11 +13,11 @@ from ..model.sass import sass_mix
 from ..records import cards
 from ..records.timings import recorded
 from ..variants import find_variant
-from . import account, resident
+from . import account
 
 OWN = {name: find("07").parameters[name] for name in ("BM", "BN", "BK", "TM", "TN")}
 """The tile of 07."""
-USED, CHOSEN = "issue slots used, %", "state: another warp was chosen"
+USED, PROFILES, TILES = "issue slots used, %", "variant_profiles", account.SIZE**2 // (OWN["BM"] * OWN["BN"])
 
 
 def milliseconds(kernel: Kernel) -> float | None:
@@ -30,8 +30,7 @@ def milliseconds(kernel: Kernel) -> float | None:
 
 def profile(kernel: Kernel) -> dict[str, int | float]:
     """Return the recorded profile of a variant at 4096, empty if the shown card has none."""
-    made = "variant_profiles" in cards.recordings()
-    return counted(kernel, (account.SIZE,) * 3, "variant_profiles") if made else {}
+    return counted(kernel, (account.SIZE,) * 3, PROFILES) if PROFILES in cards.recordings() else {}
 
 
 def steps() -> dict[str, Kernel]:
@@ -51,16 +50,16 @@ def times() -> Table:
     """Return blocks, instructions, how full issue slots are, and time of each kernel of `steps`."""
     rows = []
     for name, kernel in steps().items():
-        ms, counts, used = milliseconds(kernel), profile(kernel), resources(kernel)
+        counts, used = profile(kernel), resources(kernel)
         assert used.spill_store_bytes == used.spill_load_bytes == 0
-        shown = (f"{counts['all'] / 1e6:,.0f}", f"{counts[USED]:.0f}%") if counts else ("–", "–")
-        rows.append((name, kernel_occupancy(kernel, card()).blocks_per_sm, *shown, f"{ms:.2f}" if ms else "–"))
+        shown = (f"{counts['all'] / 1e6:,.0f}", f"{counts[USED]:.0f}%") if counts else (None, None)
+        rows.append((name, kernel_occupancy(kernel, card()).blocks_per_sm, *shown, milliseconds(kernel)))
     return Table(
         ("change, added to those above", "blocks per SM", "instructions, millions", "issue slots filled", "ms"),
         rows,
         f"From 06 to 07, M = N = K = {account.SIZE}, {card().name}",
         "Times: medians of device time; the text's differences are of unrounded ones. Instructions and slots: counted "
-        "by Nsight Compute. No kernel in this table spills.",
+        "by Nsight Compute; slots: of the cycles in which their scheduler has a warp. No kernel in this table spills.",
     )
 
 
@@ -72,43 +71,55 @@ def figures() -> dict[str, str]:
     made, now = list(steps().values()), find("07")
     first, shallow, unrolled, whole, fours, third, transposed = map(milliseconds, made)
     flat, counts, after = (counters.measured(kernel, *(account.SIZE,) * 3) for kernel in (made[5], now, find("08")))
-    new, busy, old = profiles.measured(now), account.busy(now), account.busy("06")
+    busy, old, places = account.busy(now), account.busy("06"), 3 * card().sms
+    then, here = (recorded(kernel, (2048, 2304)).points for kernel in ("06", now))
     added = counts["shared_store_conflicts"] - flat["shared_store_conflicts"]
     assert (
         busy["shared memory and L1"] == max(*busy.values(), account.with_registers(now) or 0)
         and old["issue slots"] == max(*old.values(), account.with_registers(made[0]) or 0)
         and old["shared memory and L1"] < busy["shared memory and L1"]
-        and old["issue slots"] > busy["issue slots"]
+        and f"{old['issue slots'] / first:.0%}" == f"{busy['issue slots'] / transposed:.0%}"
+        and TILES // places == 5
         and third < transposed < 0.9 * first
         and abs(added / (counts["shared_store_wavefronts"] - flat["shared_store_wavefronts"]) - 1) < 0.005
         and [kernel_occupancy(kernel, card()).blocks_per_sm for kernel in made] == [2, 2, 2, 2, 2, 3, 3]
-        and sorted((name for name in new if name.startswith("state: ")), key=new.get)[-2:] == [CHOSEN, profiles.SHARED]
         and flat["shared_load_requests"] == counts["shared_load_requests"]
         and {sass_mix(kernel)["loop"]["LDS.128"] for kernel in made[5:]} == {(8 + 4) * OWN["BK"] / 4}
         and after["shared_store_conflicts"] < 0.02 * counts["shared_store_conflicts"]
     )
     found = {
-        "prepared": f"{unrolled:.2f} ms" if unrolled else "–",
+        "flatter": f"{shallow:.2f} ms",
         "shallow": f"{shallow - first:.2f} ms",
         "cost": f"{transposed - third:.2f} ms",
         "turned": f"{transposed:.2f} ms",
         "added": f"{added / 1e6:.0f}",
         "busy": f"{busy['shared memory and L1']:.2f}",
         "share": f"{busy['shared memory and L1'] / transposed:.0%}",
+        "share 06": f"{old['shared memory and L1'] / first:.0%}",
+        "slots": f"{busy['issue slots'] / transposed:.0%}",
+        "rounds of two": f"{TILES / places * 3 / 2:.1f}",
+        "rounds": f"{TILES / places:.1f}",
+        "last": f"{TILES % places}",
+        **{f"of 06 at {new.N}": f"{new.ms / old.ms:.2f}" for old, new in zip(then, here, strict=True)},
+        **{f"at {point.N}": f"{point.percent_of_cublas:.1f}%" for point in here},
     }
-    turned_deep, profiled = milliseconds(now.variant(BK=32)), list(map(profile, made))
-    if not (fours and turned_deep and all(profiled)):
+    profiled, deeper, two = list(map(profile, made)), milliseconds(now.variant(BK=32)), now.variant(BLOCKS=1)
+    if not (fours and deeper and all(profiled)):
         return found | dict.fromkeys(
             (
-                *("both", "whole", "fours", "third", "room", "square", "late", "later"),
-                *("fewer", "bare ms", "deeper", "more", "less"),
+                *("both", "whole", "fours", "third", "third after", "cost of two", "square"),
+                *("fewer", "bare ms", "deeper", "more", "less", "rolled", "flat and deep", "spilt"),
+                *("shared", "shared, bare"),
             ),
             "–",
         )
     issued, used = ([of[name] for of in profiled] for name in ("all", USED))
-    late = [of[profiles.L2] for of in profiled[3:5]]
-    held, bare = [resident.milliseconds("07", blocks) for blocks in (2, 3)], find_variant("07", "no guards")
+    bare, flat_deep = (
+        find_variant("07", "no guards"),
+        find_variant("07", "A not transposed", **OWN | {"BK": 32}, BLOCKS=3),
+    )
     square = find_variant("07", "A not transposed", BM=128, BN=128, BK=8, TM=8, TN=8, BLOCKS=2)
+    turned, unguarded = now.variant(**square.parameters), profile(bare)
     assert (
         issued[2] < issued[0] < issued[1]
         and abs(issued[3] / issued[2] - 0.9) < 0.005
@@ -122,25 +133,33 @@ def figures() -> dict[str, str]:
         and third < 0.95 * fours
         and unrolled > shallow - 0.05 > first
         and abs(unrolled / shallow - 1) < 0.01
-        and held[0] > held[1] > transposed
         and abs(milliseconds(bare) / transposed - 1) < 0.002
-        and late[1] < 0.8 * late[0]
+        and abs(profile(two)["all"] / issued[4] - 1) < 0.005
+        and profiled[6][profiles.SHARED] > 2 * unguarded[profiles.SHARED]
+        and profiled[6][profiles.L2] < unguarded[profiles.L2]
+        and [resources(kernel.variant(BLOCKS=1)).registers for kernel in (square, turned)] == [167, 130]
+        and [resources(kernel).registers for kernel in (square, turned)] == [128, 128]
+        and milliseconds(flat_deep) < third
         and third < fours < whole < unrolled
-        and transposed < 0.95 * turned_deep
-        and milliseconds(square) > milliseconds(now.variant(**square.parameters))
+        and transposed < 0.95 * deeper
+        and milliseconds(square) > milliseconds(turned)
     )
     return found | {
         "both": f"{unrolled - fours:.2f}",
         "whole": f"{unrolled - whole:.2f} ms",
         "fours": f"{whole - fours:.2f} ms",
         "third": f"{fours - third:.2f} ms",
-        "room": f"{held[0] / held[1] - 1:.0%}",
         "more": f"{issued[1] / issued[0] - 1:.0%}",
         "less": f"{1 - issued[4] / issued[3]:.0%}",
-        "late": f"{late[1]:.2f}",
-        "later": f"{late[0]:.2f}",
-        "fewer": f"{(new['all'] - profile(bare)['all']) / 1e6:.0f}",
+        "rolled": f"{1 - issued[2] / issued[1]:.0%}",
+        "third after": f"{milliseconds(two) - transposed:.2f} ms",
+        "cost of two": f"{milliseconds(two) - fours:.2f} ms",
+        "flat and deep": f"{milliseconds(flat_deep):.2f} ms",
+        "spilt": f"{resources(flat_deep).spill_store_bytes}",
+        "fewer": f"{account.per_multiply_add(issued[6] - unguarded['all']) * 8 * 4 * OWN['BK']:.0f}",
+        "shared": f"{profiled[6][profiles.SHARED]:.2f}",
+        "shared, bare": f"{unguarded[profiles.SHARED]:.2f}",
         "bare ms": f"{milliseconds(bare):.2f} ms",
-        "deeper": f"{turned_deep - transposed:.2f} ms",
-        "square": f"{milliseconds(square) - milliseconds(now.variant(**square.parameters)):.2f} ms",
+        "deeper": f"{deeper - transposed:.2f} ms",
+        "square": f"{milliseconds(square) - milliseconds(turned):.2f} ms",
     }
