@@ -318,7 +318,7 @@ def figures() -> dict[str, str]:
             (KERNEL, EIGHTEEN),
         )
     )
-    gains, taken = (
+    gains, taken, by_width, columns = (
         {width: np.array([leads(*of, size) for size in ALL]) for width, of in WITH_AND_WITHOUT.items()},
         {  # 20's lead, in each process, over its best width without clusters, with groups or without
             size: np.min(
@@ -330,8 +330,6 @@ def figures() -> dict[str, str]:
             )
             for size in ALL
         },
-    )
-    by_width, columns = (
         shares([of for of, _ in WITH_AND_WITHOUT.values()], ALL),
         np.array([[hopper.columns(of, size, size, place()) for size in ALL] for of in hopper.WIDTHS[:3]]),
     )
