@@ -1,7 +1,6 @@
 """Computes the pictures, predictions, tables and figures of chapter 20 and its deeper page."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 
@@ -14,9 +13,9 @@ from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PALE, WIDTH, F
 from ..experiments import sustained
 from ..experiments.ceilings import card, place
 from ..measure.nsight import counted
+from ..records.timings import paired
 from ..variants import HOPPER_STEPS, HOPPER_WIDTHS, find_variant
-from . import equal_shares
-from .copy_engine import PRODUCT, SIZES, STUDENT, TWICE, chance, moves, timed
+from .copy_engine import PRODUCT, SIZES, TWICE, timed
 
 EIGHTEEN, NINETEEN, KERNEL = (find(name) for name in ("18_wgmma", "19_producer_warp", "20_persistent"))
 TILE = KERNEL.parameters
@@ -31,6 +30,30 @@ WITH_AND_WITHOUT = {256: STEPS[2:0:-1], 224: HOPPER_WIDTHS[1::-1], 192: HOPPER_W
 def shares(kernels: Sequence[Kernel], sizes: Sequence[int] = SIZES) -> np.ndarray:
     """Return the shares of cuBLAS in % by kernel, by size, and by recording of `copy_engine.TWICE`."""
     return np.array([[[timed(each, size, of).percent_of_cublas for of in TWICE] for size in sizes] for each in kernels])
+
+
+def leads(kernel: Kernel, base: Kernel, size: int) -> np.ndarray:
+    """Return by what fraction a kernel's share is above another's, in each process of `copy_engine.TWICE`."""
+    found = (
+        [paired((of.own.ms, of.cublas.ms)) for name in TWICE for of in timed(who, size, name).processes]
+        for who in (kernel, base)
+    )
+    return np.divide(*found) - 1
+
+
+def copies(size: int) -> float:
+    """Return the largest difference, in a process, between 20's share and that of a variant which is equal code."""
+    return abs(leads(KERNEL, WITH_AND_WITHOUT[chosen(size)][0], size)).max()
+
+
+def nearly(found: np.ndarray, size: int) -> bool:
+    """Tell whether the smallest of the gains, or losses, exceeds what `copies` returns."""
+    return bool(max(found.min(), -found.max()) > copies(size))
+
+
+def span(found: np.ndarray) -> str:
+    """Return the smallest and the largest change as a text."""
+    return f"{100 * found.min():+.1f} to {found.max():+.1%}"
 
 
 def corner(number: int, rank: int, size: int, group: int = TILE["GROUP"], cluster: int = TILE["CLUSTER"]) -> tuple:
@@ -178,64 +201,65 @@ def change(kernel: Kernel, base: Kernel, size: int) -> str:
 
 
 def steps_table() -> Table:
-    """Return the change by each step of 20 at each size, its gain over 18, and the noise."""
+    """Return the change by each step of 20 at each size, its gain over 18, and how much equal code differs."""
     steps = (
         ("one warp only fetches: 19", NINETEEN, EIGHTEEN),
-        ("blocks stay, and write late", STEPS[0], NINETEEN),
-        ("tiles in groups", STEPS[1], STEPS[0]),
-        ("clusters", STEPS[2], STEPS[1]),
+        ("blocks stay, in groups and clusters", AT_ONCE, NINETEEN),
+        ("half of a tile is written late", STEPS[2], AT_ONCE),
         ("width as chosen", KERNEL, STEPS[2]),
         ("20 against 18", KERNEL, EIGHTEEN),
+        ("groups: with, against without", STEPS[1], STEPS[0]),
+        ("clusters: with, against without", STEPS[2], STEPS[1]),
     )
-    same = {("width as chosen", size) for size in SIZES if chosen(size) == TILE["BN"]}  # KERNEL is STEPS[2] there
     return Table(
         ("step", *(f"{size:,}" for size in SIZES)),
         [
             *(
-                (name, *("same code" if (name, size) in same else change(kernel, base, size) for size in SIZES))
+                (
+                    name,
+                    *(
+                        "same code"
+                        if base is STEPS[2] and chosen(size) == TILE["BN"]
+                        else span(found) + " ✓" * nearly(found, size)
+                        for size in SIZES
+                        for found in [leads(kernel, base, size)]
+                    ),
+                )
                 for name, kernel, base in steps
             ),
-            ("noise", *(f"{chance(size):.1%}" for size in SIZES)),
+            ("equal code", *(f"up to {copies(size):.1%}" for size in SIZES)),
         ],
-        f"Change of the share of cuBLAS in two recordings (hopper, hopper_again), M = N = K, {card().name}",
-        "Blocks stay, and write late: without groups and clusters; the two gains above, at 4,096, are with them. Same "
-        "code: timed twice, as the row above and as 20. Noise: by chance, one difference in twenty is larger. At "
-        "8,192, one outlier, 224 columns without clusters, makes most of it. We keep it everywhere. Without it, noise "
-        "there would be 0.7%, and blocks that stay and the chosen width would be believed. Compare shares, not "
-        f"milliseconds: at 4,096, 18 took {at_clock(EIGHTEEN)}, and 20 {at_clock(KERNEL)}.",
+        f"Change of the share of cuBLAS in six processes, M = N = K, {card().name}",
+        "First four rows: against the row before, the first against 18. Groups and clusters: parts of the second row, "
+        "at 256 columns with late writes. Processes: three each of hopper and hopper_again. ✓: nearly believed.",
     )
-
-
-def at_clock(kernel: Kernel) -> str:
-    """Return the milliseconds of a kernel at 4096 in turns, and the clock's least and most then."""
-    mhz = [at for process in timed(kernel, 4096).processes for at in process.own.sm_mhz]
-    return f"{timed(kernel, 4096).ms:.3f} ms at {min(mhz):,} to {max(mhz):,} MHz"
 
 
 def widths_table() -> Table:
     """Return the expected and the measured gain of the chosen width, where it isn't 256 columns."""
     columns = {size: [hopper.columns(of, size, size, place()) for of in hopper.WIDTHS] for size in ALL}
     return Table(
-        ("M = N = K", "256 columns: rounds", "chosen: rounds", "by the formula", "measured"),
+        ("M = N = K", "rounds by columns", "by the formula", "measured", "equal code"),
         [
             (
                 f"{size:,}",
-                f"{rounds(size):.1f}",
-                f"{chosen(size)}: {rounds(size, chosen(size)):.1f}",
+                f"256: {rounds(size):.1f}; {chosen(size)}: {rounds(size, chosen(size)):.1f}",
                 f"{columns[size][0] / min(columns[size]) - 1:+.1%}",
-                change(KERNEL, STEPS[2], size),
+                span(found) + " ✓" * nearly(found, size),
+                f"up to {copies(size):.1%}",
             )
             for size in ALL
             if chosen(size) != TILE["BN"]
+            for found in [leads(KERNEL, STEPS[2], size)]
         ],
-        f"A width for each problem: change of the share, {card().name}",
+        f"A width for each problem: change of the share in six processes, {card().name}",
         "A width that 20 doesn't take is up to ten points from the formula: 192 columns "
         + " and ".join(
             f"at {size:,}, {columns[size][0] / columns[size][2] - 1:+.1%} by it, measured "
             + change(HOPPER_WIDTHS[3], STEPS[2], size)
             for size in (2048, 8192)
         )
-        + ".",
+        + " (two recordings).",
     )
 
 
@@ -255,14 +279,14 @@ def spent(kernel: Kernel) -> list[float]:
 
 
 def profiles_table() -> Table:
-    """Return the cycles of single launches at 4096, and what of them has work but no products, or no work; and L2."""
+    """Return the cycles of single launches at 4096, and what of them has work but no products, or no work; and DRAM."""
     return Table(
-        ("one launch", "cycles", "with work, but no products", "without work", "L2: million sectors, hits"),
+        ("one launch", "cycles", "with work, but no products", "without work", "DRAM: MB"),
         [
             (
                 name,
                 *(f"{round(cycles, -2):,.0f}" for cycles in np.delete(spent(kernel), 1)),
-                f"{profile(kernel)['L2 sectors'] / 1e6:.1f}, {profile(kernel)['L2 hits, %']:.0f}%",
+                f"{profile(kernel)['DRAM bytes'] / 1e6:.1f}",
             )
             for name, kernel in zip(
                 ("19", "blocks stay, and write late", "and in groups", "and in clusters: 20", "20, the same code"),
@@ -271,6 +295,8 @@ def profiles_table() -> Table:
             )
         ],
         f"Cycles of an average SM, M = N = K = 4096, by Nsight Compute, {card().name}",
+        f"Work and pauses are derived. The products take {spent(KERNEL)[1]:,.0f} cycles by the data sheet. Divided by "
+        "the share of time that Nsight's tensor cores are used, they give the cycles with work.",
     )
 
 
@@ -281,23 +307,42 @@ def both(found: Sequence[float], how: str = ".1f", mark: str = "%") -> str:
 
 def figures() -> dict[str, str]:
     """Return the page's figures, by the names under which it shows them, if what it says of them holds."""
-    eighteen, nineteen, *steps, at_once = shares((EIGHTEEN, NINETEEN, *STEPS, AT_ONCE))
-    noise, limits = (np.array([[chance(size)] for size in sizes]) for sizes in (SIZES, ALL))
-    both_ideas, groups, clusters, widths = (now / then - 1 for then, now in pairwise((nineteen, *steps)))
-    stay, late, against, behind = (  # staying is timed with groups and clusters
-        now / then - 1
-        for now, then in ((at_once, nineteen), (steps[2], at_once), (steps[3], eighteen), (nineteen, eighteen))
+    (eighteen, *steps), (before, *more) = shares((EIGHTEEN, *STEPS)), [*map(spent, (NINETEEN, *STEPS))]
+    stay, late, groups, widths, against = (  # by size, and by process; staying is timed with groups and clusters
+        np.array([leads(kernel, base, size) for size in SIZES])
+        for kernel, base in (
+            (AT_ONCE, NINETEEN),
+            (STEPS[2], AT_ONCE),
+            (STEPS[1], STEPS[0]),
+            (KERNEL, STEPS[2]),
+            (KERNEL, EIGHTEEN),
+        )
     )
-    before, alone, *more = map(spent, (NINETEEN, *STEPS))
-    gains = {width: np.divide(*shares(of, ALL)) - 1 for width, of in WITH_AND_WITHOUT.items()}
-    by_width, columns = (
+    gains, taken, by_width, columns = (
+        {width: np.array([leads(*of, size) for size in ALL]) for width, of in WITH_AND_WITHOUT.items()},
+        {  # 20's lead, in each process, over its best width without clusters, with groups or without
+            size: np.min(
+                [
+                    leads(KERNEL, base, size)
+                    for base in (*(of for _, of in WITH_AND_WITHOUT.values()), *STEPS[: size in SIZES])
+                ],
+                axis=0,
+            )
+            for size in ALL
+        },
         shares([of for of, _ in WITH_AND_WITHOUT.values()], ALL),
         np.array([[hopper.columns(of, size, size, place()) for size in ALL] for of in hopper.WIDTHS[:3]]),
     )
-    fewer, off, rest = (  # cycles; a width's gain less the formula's, by size and recording; noise without the outlier
-        [1 - of[0] / before[0] for of in (alone, *more)],
+    dram, off, alone = (  # bytes; a width's gain less the formula's, by size and recording; ms and mJ, for seconds
+        [profile(kernel)["DRAM bytes"] for kernel in STEPS],
         by_width / by_width[0] - columns[:1, :, None] / columns[..., None],
-        STUDENT[12] * np.std(np.sort(moves(8192))[1:], ddof=1),
+        [
+            (np.mean(of.samples.ms[len(of.samples.ms) // 2 :]), 1e3 * of.joules)
+            for of in (
+                *map(sustained.of, (STEPS[1], KERNEL)),
+                *(sustained.of(sustained.RIVALS[0], recording=name) for name in ("sustained", "lasting")),
+            )
+        ],
     )
     first, then, small, added, odd = (
         timed(*of)
@@ -310,45 +355,32 @@ def figures() -> dict[str, str]:
         )
     )
     assert (
-        [(gain > noise).all(axis=1).tolist() for gain in (stay, late, both_ideas, groups, clusters, widths)]
-        == [[size == where for size in SIZES] for where in (4096, 4096, 4096, None, None, 3072)]
-        and all((abs(of[0]) < noise[0]).any() for of in (stay, both_ideas, groups, clusters, behind))
-        and (both_ideas[2] > stay[2] + late[2] + stay[2] * late[2]).all()
+        [[size for size, of in zip(SIZES, found, strict=True) if nearly(of, size)] for found in (stay, late, groups)]
+        == [[4096], [], []]
+        and [size for size, of in zip(SIZES, against, strict=True) if nearly(of, size)] == list(SIZES)
+        and [of.mean() > 0 for of in against] == [False, True, True, True]
+        and not any(nearly(of[0], 2048) for of in (stay, late, widths))
+        and not any(nearly(leads(NINETEEN, EIGHTEEN, size), size) for size in SIZES)
+        and (late[2] > copies(4096)).sum() == 5
+        and [timed(EIGHTEEN, 4096, name).ms < timed(KERNEL, 4096, name).ms for name in TWICE] == [True, False]
         and rounds(2048) < 1
-        and (against[0] < -noise[0]).all()
-        and (against[1:] > noise[1:]).all()
-        and all(  # 20's code, timed twice
-            (
-                abs(np.divide(*shares((KERNEL, WITH_AND_WITHOUT[chosen(size)][0]), [size])[:, 0]) - 1) < chance(size)
-            ).all()
-            for size in ALL
-        )
         and STEPS[2].parameters == TILE
-        and min(fewer) > 0
-        and 0.95 * before[2] < more[1][2] < before[2]
-        and then.percent_of_cublas / first.percent_of_cublas - 1 > noise[2, 0]
-        and profile(STEPS[1])["L2 sectors"] > profile(STEPS[0])["L2 sectors"]
-        and profile(STEPS[1])["L2 hits, %"] < profile(STEPS[0])["L2 hits, %"]
+        and 0.95 * before[2] < more[2][2] < before[2]
+        and then.percent_of_cublas / first.percent_of_cublas - 1 > copies(4096)
+        and max(dram) < 1.01 * min(dram)
         and odd.percent_of_cublas < small.percent_of_cublas < 75
-        and [(gains[width] > limits).all(axis=1).sum() for width in (256, 224, 192)] == [0, 7, 9]
-        and not (gains[256] < -limits).all(axis=1).any()
-        and [
-            size
-            for size, gain in zip(ALL, np.divide(*shares((KERNEL, STEPS[2]), ALL)) - 1 > limits, strict=True)
-            if gain.all()
-        ]
-        == [2560, 3072, 5120]
-        and [size for i, size in enumerate(ALL) if (gains[chosen(size)][i] > limits[i]).all()] == [2560, 3072, 8192]
+        and odd.searched.algorithm.endswith("padded")
+        and [sum(map(nearly, gains[width], ALL)) for width in (256, 224, 192)] == [0, 6, 9]
+        and [size for size in ALL if nearly(taken[size], size)] == [2560, 3072]
+        and [size for size in ALL if nearly(leads(KERNEL, STEPS[2], size), size)] == [2560, 3072, 5120]
         and [chosen(size) for size in ALL] == [256, 224, 192, 256, 256, 224, 256, 256, 224]
-        and (by_width.argmax(axis=0) == [[list(WITH_AND_WITHOUT).index(chosen(size))] for size in ALL]).all()
+        and not any(leads(of, KERNEL, size).min() > copies(size) for of, _ in WITH_AND_WITHOUT.values() for size in ALL)
         and 0.1 < abs(off).max() == off[2, 0].max() < 0.105
-        and (by_width[2, -1] / by_width[0, -1] - 1 < limits[-1]).all()
         and added.percent_of_cublas < steps[3][2].min() - 3
-        and np.isclose(min(moves(8192)), np.log(np.divide(*shares(HOPPER_WIDTHS[:1], [8192])[0, 0, ::-1])))  # outlier
-        and f"{rest:.1%}" == "0.7%"
-        and min(both_ideas[3].min(), widths[3].min()) > 1.1 * rest > 0.007 > abs(clusters[3]).max()
         and (steps[0][2] > steps[3][2]).all()
-        and not (groups[2] + clusters[2] > noise[2]).any()
+        and alone[1] < alone[0]
+        and alone[1][1] < alone[0][1]
+        and abs(alone[3][0] / alone[2][0] - 1) > 0.01
     )
     return {
         "card": card().name,
@@ -361,27 +393,34 @@ def figures() -> dict[str, str]:
             for theirs in [[sustained.of(sustained.RIVALS[0], recording=of).ms for of in ("sustained", "lasting")]]
             for name, of in (("long_18", EIGHTEEN), ("share_long", KERNEL))
         },
-        "fewer": f"{min(fewer):.1%} to {max(fewer):.1%}",
+        "alone": " against ".join(f"{ms:.4f} ms and {mj:.1f} mJ" for ms, mj in alone[1::-1]),
+        "alone_cublas": f"{abs(alone[3][0] / alone[2][0] - 1):.1%}",
         "first_19": f"{first.percent_of_cublas:.1f}%",
         "then_20": f"{then.percent_of_cublas:.1f}%",
-        "no_work": both([round(of[3], -2) for of in more[1:]], ",.0f", ""),
-        "late": both(late[2], "+.1%", ""),
-        "groups": both(groups[2], "+.1%", ""),
-        "noise_2048": f"{limits[0, 0]:.1%}",
-        "noise_4096": f"{noise[2, 0]:.1%}",
-        "stay": both(stay[2], "+.1%", ""),
-        "stay_2048": both(stay[0], "+.1%", ""),
-        "widths": both(widths[1], "+.1%", ""),
-        **{f"gains_{width}": f"{of.min():+.1%} to {of.max():+.1%}" for width, of in gains.items()},
+        "no_work": both([round(of[3], -2) for of in more[2:]], ",.0f", ""),
+        "dram": " and ".join(f"{of / 1e6:.1f}" for of in dram[:2]),
+        "late": span(late[2]),
+        "groups": span(groups[2]),
+        "stay": span(stay[2]),
+        "stay_2048": span(stay[0]),
+        "against_2048": span(against[0]),
+        "widths": span(widths[1]),
+        **{f"gains_{width}": span(of) for width, of in gains.items()},
+        **{f"taken_{size}": span(taken[size]) for size in (2560, 3072, 4096, 5120, 8192)},
         **{
-            f"taken_{size}": both(gains[chosen(size)][ALL.index(size)], "+.1%", "")
-            for size in (2560, 3072, 4096, 5120, 8192)
+            f"bytes_{width}": f"{2 * TILE['BK'] * (TILE['BM'] - width // -64 * 64) * TILE['BN'] / PRODUCT / width:.1f}"
+            for width in WITH_AND_WITHOUT
         },
-        "teams": equal_shares.in_turns().rows[1][3],
+        **{
+            f"ms_{name}": " and ".join(f"{timed(kernel, 4096, name).ms:.3f}" for kernel in (EIGHTEEN, KERNEL))
+            for name in TWICE
+        },
         "chosen": both(steps[3][1], ".0f"),
         "fixed": both(steps[2][1], ".0f"),
         "small": f"{small.percent_of_cublas:.0f}%",
         "added": f"{added.percent_of_cublas:.0f}%",
         "odd_ms": f"{odd.ms:.2f} ms",
         "odd_cublas": f"{odd.cublas_ms:.2f}",
+        "odd_searched": f"{odd.searched.ms:.2f}",
+        "odd_slow": f"{odd.ms / odd.searched.ms:.0f}",
     }
