@@ -12,7 +12,7 @@ from ..experiments.ceilings import card
 from ..measure.nsight import counted
 from ..model.resources import kernel_occupancy, resources
 from ..model.sass import hot_loop, sass
-from ..records import cards
+from ..records import cards, published
 from ..records.timings import Point, load, recorded
 from ..variants import STEPS, STEPS_NOT_COUNTED, STEPS_TESTED
 
@@ -24,34 +24,32 @@ NAMES = (
     "tiles half as deep",
     "16 bytes by one access, from global memory to the tiles",
     "16 bytes by one access, from the tiles to registers",
-    "15 KiB more of shared memory, which nobody uses",
+    "15 KiB of shared memory that stay unused",
     "innermost loop written out",
     "no limit of 128 registers for a thread, which takes 141",
 )
 """The chapter's names for `STEPS`."""
 
-TWO_EARLY, _, SHALLOW, HELD, ONE, TWO, _, TWO_SHARED, WIDE_SHARED, WIDE, WIDE_FREE = STEPS_TESTED
-HIDDEN = STEPS_NOT_COUNTED[2]
-"""The third step, whose copy loop has passes that the compiler can't count."""
+TWO_EARLY, FOUR_EARLY, SHALLOW, HELD, ONE, TWO, A_ALONE, TWO_SHARED, WIDE_SHARED, WIDE, WIDE_FREE = STEPS_TESTED
+HIS = {of.kernel: of.tflops for of in published.load() if of.source == "lpha-z notes"}
 TRIED = (*STEPS, *STEPS_TESTED, *STEPS_NOT_COUNTED)
 """All kernels of the chapter, with its tile of C, in FP32."""
 PAIRS = {
+    "one k in each pass: step 3 with a tile of A alone": (ONE, A_ALONE),
     "one k in each pass: step 3": (ONE, STEPS[3]),
-    "two k in each pass: step 3 with UNROLL = 2": (TWO, TWO_SHARED),
+    "two k in each pass: step 3 with UNROLL = 2, where the compiler merges reads of the tiles": (TWO, TWO_SHARED),
     "16 bytes in each load: step 5, held to three blocks by unused shared memory": (WIDE_FREE, WIDE_SHARED),
     "16 bytes in each load: step 5": (WIDE_FREE, STEPS[5]),
     "16 bytes in each load, spilling without tiles: step 5": (WIDE, STEPS[5]),
 }
 """Two kernels each, without shared memory and with it, by how they load."""
 
-L1, PIPE, SLOTS = "L1 and shared memory used, %", "FMA pipes used, %", "issue slots used, %"
-LONGEST, SECTORS = "waits for L2 or DRAM", "L2 sectors"
+PARTS = L1, PIPE, SLOTS = "L1 and shared memory used, %", "FMA pipes used, %", "issue slots used, %"
+LONGEST, NEAR, SECTORS, ACTIVE = "waits for L2 or DRAM", "waits for shared memory", "L2 sectors", "SMs active, %"
 SQUARE, WHOLE = (profiles.SIZE,) * 3, (3168, 4096, 4096)
 """The second is a whole number of waves, with three blocks or with four on each of 132 SMs."""
-H200, PROFILES, COUNTERS, OTHERS, CEILINGS, H100 = (
-    str(cards.folder(on) / f"{name}.json")
-    for on, *names in (("h200", "steps", "profiles", "counters", "others", "ceilings"), ("h100", "steps"))
-    for name in names
+H200, PROFILES, COUNTERS, OTHERS, CEILINGS = (
+    str(cards.folder("h200") / f"{name}.json") for name in ("steps", "profiles", "counters", "others", "ceilings")
 )
 """The chapter's card, whichever is shown: `WHOLE` and `STEPS_TESTED` are recorded on this one alone."""
 
@@ -63,9 +61,15 @@ def timed(kernel: Kernel, size: tuple[int, int, int] = WHOLE) -> Point:
 
 
 def profile(kernel: Kernel) -> dict[str, int | float]:
-    """Return the recorded profile of a kernel at 4096, whatever its label."""
+    """Return the recorded profile of a kernel at 4096, whatever its label, with `PARTS` as shares of all cycles.
+
+    The profiler has them as shares of the cycles in which an SM has a block. `ACTIVE`, their share, follows from
+    the instructions.
+    """
     alike = next(of for of in (BASE, *TRIED) if (of.parameters, of.edits) == (kernel.parameters, kernel.edits))
-    return counted(alike, SQUARE, PROFILES)
+    of = counted(alike, SQUARE, PROFILES)
+    active = of["all"] / (4 * card().sms * of["SM cycles"]) / (of[SLOTS] / 100)
+    return of | {ACTIVE: 100 * active} | {part: active * of[part] for part in PARTS}
 
 
 def blocks(kernel: Kernel) -> int:
@@ -104,7 +108,7 @@ def pairs() -> Table:
 
 
 def steps() -> Table:
-    """Return lpha-z's steps: the template argument that changes, blocks, and speeds at two sizes."""
+    """Return lpha-z's steps: the template argument that changes, blocks, speeds at two sizes, and his own speeds."""
     rows = []
     for at, (before, step) in enumerate(pairwise((STEPS[0], *STEPS))):
         new, old = step.parameters, before.parameters
@@ -113,22 +117,21 @@ def steps() -> Table:
             for size in (WHOLE, SQUARE)
         )
         changes = "".join(f": {of} {old[of]} → {new[of]}" for of in new if new[of] != old[of])
-        rows.append((f"{at} {NAMES[at]}{changes}", blocks(step), *speeds))
-    return Table(("step", "blocks on an SM", "TFLOP/s, 3168 rows", "4096 rows"), rows, load(H200).made)
+        rows.append((f"{at} {NAMES[at]}{changes}", blocks(step), *speeds, f"{HIS[step.label]:.1f}"))
+    return Table(("step", "blocks on an SM", "TFLOP/s, 3168 rows", "4096 rows", "lpha-z, 4096"), rows, load(H200).made)
 
 
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
     sums, gpu, both = BASE.parameters["TM"] * BASE.parameters["TN"], card(), (WHOLE, SQUARE)
-    early = [profile(of)["all"] for of in (BASE, TWO_EARLY)]
-    base, wide, spilling, tiled = shown = [profile(of) for of in (BASE, WIDE_FREE, WIDE, STEPS[5])]
-    asked, filled = (counted(BASE, SQUARE, COUNTERS)[f"{of}_sectors"] for of in ("global_load", "l1_fill"))
-    loop, four_k = (Counter(each.opcode.partition(".")[0] for each in hot_loop(sass(of))) for of in (BASE, WIDE_FREE))
+    base, two, wide, spilling, tiled = shown = [profile(of) for of in (BASE, TWO, WIDE_FREE, WIDE, STEPS[5])]
+    asked, filled, at_l2 = (counted(BASE, SQUARE, COUNTERS)[f"{of}_sectors"] for of in ("global_load", "l1_fill", "l2"))
+    orders = [
+        [each.opcode.partition(".")[0] for each in hot_loop(sass(of))] for of in (BASE, WIDE_FREE, A_ALONE, STEPS[5])
+    ]
+    loop, four_k, *_ = map(Counter, orders)
     warp_steps, b_alone = (SQUARE[0] ** 3 / of for of in (32 * sums, 8 * BASE.parameters["BM"]))
-    least, least_wide = (
-        WHOLE[0] * WHOLE[1] * WHOLE[2] / 32 / sums / gpu.sms * of / 4 / (gpu.boost_mhz * 1e3)
-        for of in (loop.total(), four_k.total() / 4)
-    )
+    least = WHOLE[0] * WHOLE[1] * WHOLE[2] / 32 / sums / gpu.sms * loop.total() / 4 / (gpu.boost_mhz * 1e3)
     # The profiler counts IMAD among what the FMA pipes execute. If L1 served no block what another one has loaded, it
     # would fetch B once for each of 2,048 blocks. IMAD.X adds an address's upper half.
     assert (
@@ -136,27 +139,37 @@ def figures() -> dict[str, str]:
         and all(max(of, key=of.get) == LONGEST for of in map(profiles.shares, shown))
         and [loop[of] for of in ("FFMA", "FMUL", "IMAD", "LDG")] == [64, 4, 20, 20]
         and base[L1] < base[PIPE] < base[SLOTS] < 70
-        and base[SECTORS] < filled / 2 < filled < b_alone < asked
+        and at_l2 < base[SECTORS] < filled / 2 < filled < b_alone < asked
         and abs(warp_steps / gpu.sms * (64 + 4 + 20) / 4 / base["SM cycles"] - base[PIPE] / 100) < 0.01
         and sum(of.opcode.startswith("IMAD.X") for of in hot_loop(sass(BASE))) == 18
     )
-    # A warp's 16-byte loads of four k ask for 16 · 1 + 4 · 16 sectors. No part is busy all the time: with wide loads or
-    # with tiles, L1 and shared memory is busiest.
+    # A warp's 16-byte loads of four k ask for 16 · 1 + 4 · 16 sectors, and take four wavefronts each. All 20 start
+    # before the first multiply-add; of B alone, four of 4 bytes; of tiles in shared memory, eight. No part is busy all
+    # the time: with wide loads or with tiles, L1 and shared memory is busiest.
     # The loads of `WHOLE` as TB/s, if none hit L1: its waves are whole, so SMs work all the time.
-    parts, read = (SLOTS, PIPE, L1), ceilings.load(CEILINGS).by_name[ceilings.READ].tera_per_second
-    no_hits = 32 * 20 * warp_steps * WHOLE[0] / SQUARE[0] / timed(WIDE_FREE).ms / 1e9
-    busiest = [max(profile(of)[part] for part in parts) for of in STEPS]
+    read, no_hits = (
+        ceilings.load(CEILINGS).by_name[ceilings.READ].tera_per_second,
+        32 * 20 * warp_steps * WHOLE[0] / SQUARE[0] / timed(WIDE_FREE).ms / 1e9,
+    )
     assert (
-        (four_k["FFMA"], four_k["LDG"], four_k.total()) == (256, 20, 315)
-        and all(max(parts, key=of.get) == L1 for of in (wide, spilling, *map(profile, STEPS[1:])))
-        and busiest.index(max(busiest)) == 4
-        and max(busiest) < 80
-        and 3 * base[SECTORS] < wide[SECTORS] < b_alone < spilling[SECTORS]
-        and base[SECTORS] < tiled[SECTORS] < wide[SECTORS]
+        [four_k[of] for of in ("FFMA", "LDG", "IMAD")] == [256, 20, 16]
+        and all(abs(of[L1] / 100 * of["SM cycles"] * gpu.sms / warp_steps - 20) < 0.1 for of in (base, wide))
+        and all(abs(of[PIPE] / of[SLOTS] - share) < 0.02 for of, share in ((base, 88 / 129), (wide, 272 / 315)))
+        and [Counter(of[: of.index("FFMA")])["LDG"] for of in orders] == [20, 20, 4, 0]
+        and Counter(orders[3][: orders[3].index("FFMA")])["LDS"] == 8
+        and 16 * "G" + 16 * "S"
+        in "".join({"LDG": "G", "STS": "S"}.get(of.opcode.partition(".")[0], "") for of in sass(STEPS[3]))
+        and all(max(PARTS, key=of.get) == SLOTS for of in (base, two))
+        and all(max(PARTS, key=of.get) == L1 for of in (wide, spilling, *map(profile, STEPS[1:])))
+        and max(of[part] for of in (*shown, *map(profile, STEPS)) for part in PARTS) < 80
+        and base[SECTORS] < profile(ONE)[SECTORS] < 0.55 * two[SECTORS]
+        and 1.5 * two[SECTORS] < wide[SECTORS] < b_alone < spilling[SECTORS]
+        and two[SECTORS] < tiled[SECTORS] < wide[SECTORS]
+        and abs(wide[ACTIVE] / 100 - 2048 / 396 / 6) < 0.01 > abs(tiled[ACTIVE] / 100 - 2048 / 528 / 4)
         and no_hits < 0.65 * read
     )
     # Blocks on an SM, registers and spills. With three blocks, 168 registers are the most that a thread may have.
-    tested = (ONE, TWO, TWO_SHARED, HIDDEN, WIDE, WIDE_FREE, SHALLOW, WIDE_SHARED, HELD)
+    tested = (ONE, TWO, TWO_SHARED, A_ALONE, WIDE, WIDE_FREE, SHALLOW, WIDE_SHARED, HELD)
     assert (
         [*map(blocks, (*STEPS, *tested))] == [4, 3, 3, 4, 4, 4, 4, 4, 3, 4, 4, 4, 4, 4, 3, 3, 3, 3]
         and not any(resources(of).spill_store_bytes for of in (*STEPS, *tested) if of != WIDE)
@@ -178,13 +191,13 @@ def figures() -> dict[str, str]:
         all(-0.16 < of < -0.13 for of in three)
         and fastest == [WIDE_FREE, STEPS[7], WIDE, STEPS[7]]
         and 0 < best[0] < 0.02 < 0.05 < best[1] < 0.1
-        and recorded(STEPS[1], [SQUARE], H100).points[0].tflops < recorded(STEPS[0], [SQUARE], H100).points[0].tflops
         and again[1] < 6.61 < 6.79 < min(again[2], *timed(BASE, SQUARE).medians)
         and -0.01 < four[0] < 0 < four_each[0] < four_each[1] < 0.07 < four[1]
         and abs((1 + four[0]) * (1 + waves) - 1 - four[1]) < 0.01
+        and -0.1 < gain(ONE, A_ALONE, SQUARE) < -0.08
+        and profile(TWO_SHARED)["LDS"] < 0.61 * profile(STEPS[3])["LDS"]
         and -0.03 < gain(TWO, TWO_SHARED) < 0 < gain(TWO, TWO_SHARED, SQUARE) < 0.01
-        and gain(BASE, ONE) < 0 < gain(BASE, TWO_EARLY) < gain(BASE, TWO)
-        and all(gain(ONE, HIDDEN, size) < -0.25 for size in both)
+        and gain(BASE, FOUR_EARLY) < gain(BASE, ONE) < 0 < gain(BASE, TWO_EARLY) < gain(BASE, TWO)
         and gain(STEPS[7], HELD) < 3 * gain(HELD, STEPS[8]) < 0
         and gain(STEPS[2], SHALLOW) < -0.15 < 0.05 < gain(WIDE, WIDE_FREE)
         and gain(WIDE, WIDE_FREE, SQUARE) < -0.03
@@ -193,15 +206,12 @@ def figures() -> dict[str, str]:
         "least": f"{least:.2f}",
         "missed": f"{timed(BASE).ms / least - 1:.0%}",
         "four k": f"{four_k.total()}",
-        "wide least": f"{least_wide:.2f}",
         "wide took": f"{timed(WIDE_FREE).ms:.2f}",
         "asked": f"{asked / 1e6:,.0f}",
         "filled": f"{filled / 1e6:.0f}",
-        "B alone": f"{b_alone / 1e6:.0f}",
+        "at L2": f"{at_l2 / 1e6:.0f}",
         "no hits": f"{no_hits:.1f}",
         "fastest read": f"{read:.1f}",
-        "least busy": f"{min(busiest[1:]):.0f}%",
-        "most busy": f"{max(busiest):.0f}%",
         **{
             name: f"{timed(of).tflops:.1f}"
             for name, of in {
@@ -209,6 +219,7 @@ def figures() -> dict[str, str]:
                 "α last": ONE,
                 "two early": TWO_EARLY,
                 "two k": TWO,
+                "four early": FOUR_EARLY,
                 "wide": WIDE_FREE,
                 "wide, four": WIDE,
                 "step 7": STEPS[7],
@@ -219,28 +230,31 @@ def figures() -> dict[str, str]:
         "registers": f"{resources(WIDE_FREE).registers}",
         "of step 5": f"{resources(STEPS[5]).registers}",
         "spilled": f"{resources(WIDE).spill_store_bytes}",
-        **{f"early {on}": f"{of / 1e6:,.0f}" for on, of in enumerate(early)},
         "by loads": f"{gain(BASE, WIDE_FREE):.0%}",
-        "slow": f"{again[2]:.2f}",
-        "quick": f"{again[0]:.2f}",
+        "quick": f"{2e-9 * SQUARE[0] ** 3 / again[1]:.1f}",
         **{f"lost {on}": f"{-of:.0%}" for on, of in enumerate(three)},
         "fourth 0": over(WIDE_FREE, STEPS[5]),
         "fourth 1": f"{four[1]:.0%}",
         **{f"over {on}": f"{of:.0%}" for on, of in enumerate(best)},
         "by waves": f"{waves:.1%}",
-        "three": f"{gain(WIDE, WIDE_FREE):.0%}",
         "tiles": f"{gain(ONE, STEPS[3]):.0%}",
-        "hidden": f"{-gain(ONE, HIDDEN):.0%}",
-        **{f"speed {on}": f"{timed(of, SQUARE).tflops:.1f}" for on, of in enumerate((BASE, WIDE_FREE, WIDE, STEPS[5]))},
+        "A alone": f"{-gain(ONE, A_ALONE):.0%}",
+        "alone waits": f"{profiles.shares(profile(A_ALONE))[LONGEST]:.0%}",
+        "step 3 waits": f"{profiles.shares(profile(STEPS[3]))[LONGEST]:.0%}",
+        "one L2": f"{profile(ONE)[SECTORS] / 1e6:.0f}",
+        "hits": f"{tiled['L2 hits, %']:.2f}%",
         **{
             f"{name} {on}": f"{of[key]:.0f}%"
-            for name, key in {"slots": SLOTS, "pipe": PIPE, "L1": L1}.items()
+            for name, key in {"active": ACTIVE, "slots": SLOTS, "L1": L1}.items()
             for on, of in enumerate(shown)
         },
         **{f"L2 {on}": f"{of[SECTORS] / 1e6:.0f}" for on, of in enumerate(shown)},
         **{f"waits {on}": f"{profiles.shares(of)[LONGEST]:.0%}" for on, of in enumerate(shown)},
+        **{f"near {on}": f"{sum(map(profiles.shares(of).get, (NEAR, 'barrier'))):.0%}" for on, of in enumerate(shown)},
         "ladder": f"{recorded(find('09'), [SQUARE], 'ladder').points[0].percent_of_cublas:.0f}%",
         "free best": f"{timed(WIDE, SQUARE).percent_of_cublas:.0f}%",
         "road": f"{timed(STEPS[7], SQUARE).percent_of_cublas:.0f}%",
+        "free whole": f"{timed(WIDE_FREE).percent_of_cublas:.1f}%",
+        "road whole": f"{timed(STEPS[7]).percent_of_cublas:.1f}%",
         "whole 3": f"{gain(STEPS[2], STEPS[3]):.0%}",
     }
