@@ -377,7 +377,7 @@ def figures() -> dict[str, str]:
             f"taken_{size}": both(gains[chosen(size)][ALL.index(size)], "+.1%", "")
             for size in (2560, 3072, 4096, 5120, 8192)
         },
-        "teams": equal_shares.in_turns().rows[1][3],
+        "teams": equal_shares.in_turns(),
         "chosen": both(steps[3][1], ".0f"),
         "fixed": both(steps[2][1], ".0f"),
         "small": f"{small.percent_of_cublas:.0f}%",
