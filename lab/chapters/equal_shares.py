@@ -504,7 +504,6 @@ def figures() -> dict[str, str]:
         for few in (True, False)
     }
     rows = [[at for at in found if row_of(*at) == row] for row in range(3)]
-    cuts = [(at, shares % cut > 0) for at in found for _, cut, shares, _ in looked(at) if cut]
     wide = {BM: us for (BM, BN, *_), *_, us in reversed(looked(TURNED)) if BN == 128}  # the least with such a tile
     [(tie, (first, second, *_))] = [
         (at, found[at].finalists) for at in shared() if found[at].best.shares % found[at].best.whole
@@ -552,17 +551,12 @@ def figures() -> dict[str, str]:
             }.items()
         },
         "long better": f"{opponent(LONG)} µs",
-        "split": " or ".join(
-            sorted({points(of)[LONG].searched.algorithm.rpartition("split K ")[2] for of in EACH}, key=int)
-        ),
         **{f"few of {of.stem}": str(len(share[of, True])) for of in done},
         **{f"many {of.stem}": f"{sum(x < 100 for x in share[of, False])} of {len(share[of, False])}" for of in done},
         "new": f"{len(new):,}",
         "new shares": str(len(done[RANDOM])),
         "by shares": str(len(shared())),
-        "even": str(len(shared()) - 1),
-        "uneven": f"{sum(uneven for _, uneven in cuts):,} of {len(cuts):,}",
-        "uneven at": str(len({at for at, uneven in cuts if uneven})),
+        "uneven at": str(len({at for at in found for _, cut, shares, _ in looked(at) if cut and shares % cut})),
         "searched": str(len(found)),
         "gained": f"{gain(LONG):.2f}",
         **{f"{BM} × 128": f"{wide[BM]:.1f} µs" for BM in (64, 96, 192)},
