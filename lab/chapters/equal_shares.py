@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from itertools import pairwise, product
 from math import inf, prod
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import geometric_mean
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import any_shape
@@ -593,7 +593,6 @@ def every_shape() -> dict[str, str]:
     thin, deep = (launched(size).kernel.parameters for size in ((1, 4097, 4097), DEEP_AT))
     by = {name: [at for at in new if chosen(at).name == name] for name in ("thin", "deep", "shallow")}
     odd = own[(4095,) * 3]
-    odd_k = [own[n, n, n + more] for n in (1024, 2048) for more in (-1, 1)]
     assert (
         (deep["BM"], deep["BN"], deep["SPLIT"], looked(DEEP_AT)[0][1]) == (64, 128, 6, 0)
         and (thin["BM"], thin["BN"], thin["SLICES"]) == (1, 32, 32)
@@ -608,7 +607,6 @@ def every_shape() -> dict[str, str]:
         and [of > 100 for of in percents(by_work(), 1)] == [True, True, True, False, False]
         and min(percents(by_work(), 2)) > 100
         and any_shape.NEAR == 6
-        and all(of.searched.algorithm.endswith("padded") for of in odd_k)
         and not any(min(at[:2]) < 8 for at in new)
         and own[1, 4096, 4096].opponent_ms / own[1, 4096, 4096].ms > 1.05
         and 1 < own[1, 32000, 4096].opponent_ms / own[1, 32000, 4096].ms < 1.05
@@ -643,12 +641,8 @@ def every_shape() -> dict[str, str]:
         "padded slower": str(sum(new[at].percent_of_searched < 100 for at in padded)),
         "as it is": f"{1e3 * odd.cublas_ms:.1f} µs",
         "lead now": f"{odd.opponent_ms / odd.ms - 1:.0%}",
-        "lead of odd K": "{:.0f} to {:.0f}%".format(
-            *(end(of.percent_of_searched for of in odd_k) - 100 for end in (min, max))
-        ),
         "in turns": in_turns(),
         "lost apart": f"{sum(at[3].ms > at[3].cublas_ms for at in placed().values())} of {len(placed())}",
-        "thin takes": f"{1e3 * median(of.ms for at, of in new.items() if kind(at) == KINDS[2]):.1f} µs",
         "aligned": str(sum(kind(at) != KINDS[3] for at in new)),
         "new least": f"{new[least].percent_of_searched:.0f}%",
         "new least at": times_of(least),
