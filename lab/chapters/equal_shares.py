@@ -37,9 +37,9 @@ SMALL = 128
 """Rows or columns of C below which a product is thin, and the longest K that is short."""
 LONG = (256, 256, 16384)
 """The product whose divisions the chapter compares."""
-TEAMS = (1024, 4800, 1600)
+TURNED = (1024, 4800, 1600)
 """The product at which a deeper page follows two teams."""
-TURNED = (176, 8048, 656)
+SIDEWAYS = (176, 8048, 656)
 """The product at which turning a tile gains most."""
 DEEP_AT = (256, 256, 4096)
 """The product at which it follows `DEEP`."""
@@ -109,7 +109,7 @@ def looked(size: Size) -> list[tuple[list[int], int, int, float]]:
 
 
 def parted() -> Table:
-    """Return the quickest ways to do `LONG` in the search's brief look: four with shares, and one without."""
+    """Return the quickest ways to do `LONG` in the search's brief look: three with shares, and one without."""
     return Table(
         ("a block's tile", "clusters of blocks", "parts of a tile", "steps of a block", "µs"),
         [
@@ -123,7 +123,7 @@ def parted() -> Table:
             for share in (True, False)
             for (BM, BN, *_, blocks), cut, shares, us in [
                 ([*of[:8]], *way) for of, *way in looked(LONG) if (way[0] > 0) == share
-            ][: 4 if share else 1]
+            ][: 3 if share else 1]
             for whole in [LONG[0] * LONG[1] // (BM * BN)]
         ],
         f"Ways to do {times_of(LONG)}, {ceilings.card().name}: a brief look at each",
@@ -504,7 +504,7 @@ def figures() -> dict[str, str]:
         for few in (True, False)
     }
     rows = [[at for at in found if row_of(*at) == row] for row in range(3)]
-    wide = {BM: us for (BM, BN, *_), *_, us in reversed(looked(TURNED)) if BN == 128}  # the least with such a tile
+    wide = {BM: us for (BM, BN, *_), *_, us in reversed(looked(SIDEWAYS)) if BN == 128}  # the least with such a tile
     [(tie, (first, second, *_))] = [
         (at, found[at].finalists) for at in shared() if found[at].best.shares % found[at].best.whole
     ]
@@ -516,10 +516,10 @@ def figures() -> dict[str, str]:
         and len(EACH) == 5
         and LONG in done[H200]
         # Turning gains nowhere as much. Of tiles that aren't turned, one of 192 rows is the quickest.
-        and max(found, key=turning) == TURNED
-        and [turned(of) for of, *_ in looked(TURNED)[:4]] == [True, True, True, False]
-        and looked(TURNED)[3][0][:2] == [192, 128]
-        and looked(TURNED)[0][0][:2] == [96, 128]
+        and max(found, key=turning) == SIDEWAYS
+        and [turned(of) for of, *_ in looked(SIDEWAYS)[:4]] == [True, True, True, False]
+        and looked(SIDEWAYS)[3][0][:2] == [192, 128]
+        and looked(SIDEWAYS)[0][0][:2] == [96, 128]
         and max(own[LONG].ms, points(ALONE)[LONG].ms) < min(points(of)[LONG].opponent_ms for of in EACH)
         and [at for at in done[H200] if at[0] * at[1] <= SMALL**2 and own[at].percent_of_searched < 100]
         == [(128, 128, 65536)]
@@ -583,7 +583,7 @@ def every_shape() -> dict[str, str]:
     """Return the figures in the sentences of the deeper page of that name, after checking what they say."""
     own, new, found = points(), points(recording=RANDOM), searched()
     two, one = (  # the quickest of each
-        next(of for of in found[TEAMS].finalists if of.way.setting[3] == rows) for rows in (32, 16)
+        next(of for of in found[TURNED].finalists if of.way.setting[3] == rows) for rows in (32, 16)
     )
     late = {at: {t.way: t.ms for t in of.finalists}[of.expected] / of.finalists[0].ms for at, of in found.items()}
     least = min(new, key=lambda at: new[at].percent_of_searched)
@@ -596,7 +596,7 @@ def every_shape() -> dict[str, str]:
     assert (
         (deep["BM"], deep["BN"], deep["SPLIT"], looked(DEEP_AT)[0][1]) == (64, 128, 6, 0)
         and (thin["BM"], thin["BN"], thin["SLICES"]) == (1, 32, 32)
-        and (two.way, two.way.setting[:2], two.ms_p90 < one.ms_p10) == (found[TEAMS].best, (128, 160), True)
+        and (two.way, two.way.setting[:2], two.ms_p90 < one.ms_p10) == (found[TURNED].best, (128, 160), True)
         and all(new[at].searched.algorithm.startswith("algorithm 66,") for at in {*new} - {*unaligned} | {*padded})
         and odd.searched.algorithm.endswith("padded")
         and (least[1], kind(least)) == (10, KINDS[3])
@@ -623,7 +623,7 @@ def every_shape() -> dict[str, str]:
             for name, ms in {
                 "turns": two.ms,
                 "turns one": one.ms,
-                "turns cuBLAS": found[TEAMS].cublas_ms,
+                "turns cuBLAS": found[TURNED].cublas_ms,
                 "deep": next(us for of, *_, us in looked(DEEP_AT) if [*of[:2], of[7]] == [64, 128, 6]) / 1e3,
                 "deep shared": next(us for _, cut, _, us in looked(DEEP_AT) if cut) / 1e3,
                 "large vector": own[1, 32000, 4096].ms,
