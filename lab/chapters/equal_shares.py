@@ -606,7 +606,8 @@ def every_shape() -> dict[str, str]:
         and percents(by_side(), 1)[-1] >= 100
         and [of > 100 for of in percents(by_work(), 1)] == [True, True, True, False, False]
         and min(percents(by_work(), 2)) > 100
-        and any_shape.NEAR == 6
+        and (any_shape.NEAR, 2 * any_shape.UNTIMED) == (6, 0.4e9)
+        and launched((333, 777, 1999)).kernel.parameters == launched((333, 777, 1999), ALONE).kernel.parameters
         and not any(min(at[:2]) < 8 for at in new)
         and own[1, 4096, 4096].opponent_ms / own[1, 4096, 4096].ms > 1.05
         and 1 < own[1, 32000, 4096].opponent_ms / own[1, 32000, 4096].ms < 1.05
