@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
-from itertools import pairwise, permutations, product
+from itertools import pairwise, product
 from math import inf, prod
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import geometric_mean
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import any_shape
@@ -39,6 +39,8 @@ LONG = (256, 256, 16384)
 """The product whose divisions the chapter compares."""
 TURNED = (1024, 4800, 1600)
 """The product at which a deeper page follows two teams."""
+SIDEWAYS = (176, 8048, 656)
+"""The product at which turning a tile gains most."""
 DEEP_AT = (256, 256, 4096)
 """The product at which it follows `DEEP`."""
 KINDS = "large", "small", "thin or short", "unaligned rows"
@@ -107,7 +109,7 @@ def looked(size: Size) -> list[tuple[list[int], int, int, float]]:
 
 
 def parted() -> Table:
-    """Return the quickest ways to do `LONG` in the search's brief look: four with shares, and one without."""
+    """Return the quickest ways to do `LONG` in the search's brief look: three with shares, and one without."""
     return Table(
         ("a block's tile", "clusters of blocks", "parts of a tile", "steps of a block", "µs"),
         [
@@ -121,7 +123,7 @@ def parted() -> Table:
             for share in (True, False)
             for (BM, BN, *_, blocks), cut, shares, us in [
                 ([*of[:8]], *way) for of, *way in looked(LONG) if (way[0] > 0) == share
-            ][: 4 if share else 1]
+            ][: 3 if share else 1]
             for whole in [LONG[0] * LONG[1] // (BM * BN)]
         ],
         f"Ways to do {times_of(LONG)}, {ceilings.card().name}: a brief look at each",
@@ -167,23 +169,36 @@ def when() -> Table:
         f"Where shares are the search's fastest way, {ceilings.card().name}",
         "Over our best other way: by the brief look. The opponent is the better of cuBLAS and cuBLASLt; "
         f"{sum(at in points() for at in shared())} of the {len(shared())} products were timed beside it. "
-        "All others: at 4097 × 4097 × 4097, where it pads.",
+        "All others: at 8192 × 8192 × 8192.",
     )
 
 
-@lru_cache
-def turns() -> list[tuple[int, Size, tune.Timed, tune.Timed]]:
-    """Return the products that the search timed both ways: a cluster's tiles at most, size, times of both.
+def turning(size: Size) -> float:
+    """Return the speed of the quickest turned tile over that of the quickest other way, in the brief look."""
+    return min(us for of, *_, us in looked(size) if not turned(of)) / min(
+        (us for of, *_, us in looked(size) if turned(of)), default=inf
+    )
 
-    Tile, cluster and division are the same.
-    """
+
+def several() -> list[Way]:
+    """Return the search's fastest ways of those that leave tiles whole, and give a cluster several."""
     return [
-        (-(-(-(-size[0] // (BM * CLUSTER)) * -(-size[1] // BN)) // one.way.shares), size, one, two)
-        for size, of in searched().items()
-        for one, two in permutations(of.finalists, 2)
-        for BM, BN, _, WM, *_, CLUSTER, _ in [one.way.setting]
-        if WM == 16 and two.way == replace(one.way, setting=(*one.way.setting[:3], 32, *one.way.setting[4:]))
+        way
+        for at, of in searched().items()
+        for way in [of.finalists[0].way]
+        if not way.whole and len(way.setting) == len(any_shape.PARAMETERS)
+        if -(-at[0] // (way.setting[0] * way.setting[7])) * -(-at[1] // way.setting[1]) > way.shares
     ]
+
+
+def in_turns() -> str:
+    """Return at how many of these products two teams take turns: warps of 32 rows, in tiles that aren't turned."""
+    return f"{sum(of.setting[3] == 32 and not turned(of.setting) for of in several())} of {len(several())}"
+
+
+def turned(setting: Iterable[int]) -> bool:
+    """Return whether a tile of 22 is turned."""
+    return dict(zip(any_shape.PARAMETERS, setting, strict=False))["WN"] == 16
 
 
 def expected(*sizes: Size) -> Table:
@@ -208,32 +223,6 @@ def expected(*sizes: Size) -> Table:
         ],
         f"µs that the model expects, {ceilings.card().name}",
         "←: the least. –: not for such a product. Copies of A and B count.",
-    )
-
-
-def in_turns() -> Table:
-    """Return the gain by turns where a cluster has one tile, or more."""
-    return Table(
-        (
-            "tiles of a cluster",
-            "timed both ways",
-            "quicker, slower in turns",
-            "speed gained, geometric mean (least to most)",
-        ),
-        [
-            (
-                name,
-                len(gains),
-                f"{sum(two.ms_p90 < one.ms_p10 for one, two in pairs)}, "
-                f"{sum(one.ms_p90 < two.ms_p10 for one, two in pairs)}",
-                f"{geometric_mean(gains) - 1:+.1%} ({min(gains) - 1:+.0%} to {max(gains) - 1:+.0%})",
-            )
-            for name, more in (("one", False), ("more", True))
-            for pairs in [[times for tiles, _, *times in turns() if (tiles > 1) == more]]
-            for gains in [[one.ms / two.ms for one, two in pairs]]
-        ],
-        "The same tile, cluster and division, as one team and as two in turns: finalists of the search, H200",
-        "Quicker or slower: the middle 80% of samples don't overlap.",
     )
 
 
@@ -342,32 +331,34 @@ def shuffled() -> Table:
 def short_launches() -> dict[str, str]:
     """Return the figures in the sentences of the deeper page, by their names for glue, after checking what they say."""
     alone, own = points(ALONE), lost_by(OWN_NUMBER)
-    small, half, full, long, _, _, odd, last = alone
+    small, *_, odd, last = alone
     same = [size for size in alone if launched(size).kernel.name == KERNEL.name]
-    helped = [at for at, percent in own.items() if percent > 0.05]
+    helped = [at for at in own if longer(OWN_NUMBER, at)[0] > 0]
     spans = {size: at for (_, size), at in placed().items()}
     us = {size: [1e3 * of.ms for of in at] for size, at in spans.items()}
     last_best = [size for size, (asked, after, _, _) in us.items() if asked < after]
     worse = {size: before / one for size, (_, _, before, one) in us.items() if before > one}
     assert (
-        helped == [small, half, full, long, odd]
-        and max(percent for at, percent in own.items() if at not in helped) < 0.02
-        and {launched(size, ALONE).kernel.parameters["BM"] for size in alone if size != last} == {64}
+        [at for at in own if at not in helped] == [odd, last]
+        and {launched(size, ALONE).kernel.threads for size in alone if size != last} == {160}
+        and launched(odd, ALONE).kernel.parameters.items() >= any_shape.setting(64, 64, 12).items()
         and {len(at.processes) for of in (ALONE, OWN_NUMBER, KERNEL) for at in points(of).values()} == {1}
         and {of.samples for at in spans.values() for of in at} == {15}
-        and all(asked < min(before, one) and after < 1.001 * before for asked, after, before, one in us.values())
+        and all(asked < min(before, one) for asked, _, before, one in us.values())
+        and us[1, 4097, 4097][1] > us[1, 4097, 4097][3]
         and all(at[0].ms_p90 < each.ms_p10 for size, at in spans.items() for each in at[1:] if size in last_best)
         and all(us[size][0] < 1.04 * us[size][1] for size in us)
         and all(
             of.kernel.parameters == called.kernel.parameters and of.division == called.division
             for of, called in ((launched(size, ALONE), launched(size)) for size in same)
         )
+        and [
+            descriptor(of.variant(**any_shape.setting(*at))).split(maxsplit=1)[0]
+            for of in [KERNEL.edited(("if (warp >=", "if (threadIdx.x / 32 >="), label="line 80")]
+            for at in ((64, 64, 12), (128, 256, 4, 2))
+        ]
+        == ["16", "0"]
     )
-    assert [
-        descriptor(of.variant(**any_shape.setting(*at))).split(maxsplit=1)[0]
-        for of in [KERNEL.edited(("if (warp >=", "if (threadIdx.x / 32 >="), label="line 75")]
-        for at in ((64, 64, 12), (128, 256, 4, 2))
-    ] == ["16", "0"]
     return {
         "small": f"{1e3 * alone[small].ms:.1f} µs",
         "card": ceilings.card().name,
@@ -381,6 +372,7 @@ def short_launches() -> dict[str, str]:
         "close": f"{max(us[size][0] / us[size][1] for size in us.keys() - {*last_best}) - 1:.0%}",
         "shuffled": f"{min(own[size] for size in helped):.0%} to {max(own[size] for size in helped):.0%}",
         "between": f"{max(abs(us[of][0] / 1e3 / alone[of].ms - 1) for of in us.keys() & alone.keys()):.1%}",
+        "padded": f"{own[odd]:.0%}",
         "wide": f"{own[last]:.1%}",
     }
 
@@ -512,7 +504,7 @@ def figures() -> dict[str, str]:
         for few in (True, False)
     }
     rows = [[at for at in found if row_of(*at) == row] for row in range(3)]
-    cuts = [(at, shares % cut > 0) for at in found for _, cut, shares, _ in looked(at) if cut]
+    wide = {BM: us for (BM, BN, *_), *_, us in reversed(looked(SIDEWAYS)) if BN == 128}  # the least with such a tile
     [(tie, (first, second, *_))] = [
         (at, found[at].finalists) for at in shared() if found[at].best.shares % found[at].best.whole
     ]
@@ -523,20 +515,25 @@ def figures() -> dict[str, str]:
         and any(0 < gain(at) < 1.01 for at in rows[1] if at in shared())
         and len(EACH) == 5
         and LONG in done[H200]
+        # Turning gains nowhere as much. Of tiles that aren't turned, one of 192 rows is the quickest.
+        and max(found, key=turning) == SIDEWAYS
+        and [turned(of) for of, *_ in looked(SIDEWAYS)[:4]] == [True, True, True, False]
+        and looked(SIDEWAYS)[3][0][:2] == [192, 128]
+        and looked(SIDEWAYS)[0][0][:2] == [96, 128]
         and max(own[LONG].ms, points(ALONE)[LONG].ms) < min(points(of)[LONG].opponent_ms for of in EACH)
-        and min(min(share[of, True]) for of in done) > 100 > geometric_mean(share[RANDOM, False])
+        and [at for at in done[H200] if at[0] * at[1] <= SMALL**2 and own[at].percent_of_searched < 100]
+        == [(128, 128, 65536)]
+        and min(share[RANDOM, True]) > 100 > geometric_mean(share[RANDOM, False])
         and min(percents(sets(), 1)[:-1]) > 100 > percents(sets(), 1)[-1]
         and len(alone) == 3
         and all(at.ms > at.cublas_ms for at in alone.values())
         # The rule: nearly always in its first row, in a minority of the second, and never but for a tie elsewhere.
         and [at for at in rows[0] if at not in shared()] == [(1, 4096, 25088)]
         and 5 * sum(at in shared() for at in rows[1]) > len(rows[1]) > 3 * sum(at in shared() for at in rows[1])
-        and [at for at in rows[2] if at in shared()] == [tie] == [(4097, 4097, 4097)]
-        and min(filter(None, (gain(at) for at in shared() if row_of(*at) == 0))) > 1.1
+        and [at for at in rows[2] if at in shared()] == [tie] == [(8192, 8192, 8192)]
         and [at for at in shared() if not gain(at)] == [(n, n, 65536) for n in (16, 32, 64, 128)]
         and (first.way, second.way.whole) == (found[tie].best, 0)
         and first.ms_p90 > second.ms_p10
-        and own[tie].searched.algorithm.endswith("padded")
         and all(
             found[at].best.whole == -(-at[0] // (of[0] * of[7])) * -(-at[1] // of[1])
             for at in shared()
@@ -554,19 +551,16 @@ def figures() -> dict[str, str]:
             }.items()
         },
         "long better": f"{opponent(LONG)} µs",
-        "split": " or ".join(
-            sorted({points(of)[LONG].searched.algorithm.rpartition("split K ")[2] for of in EACH}, key=int)
-        ),
         **{f"few of {of.stem}": str(len(share[of, True])) for of in done},
         **{f"many {of.stem}": f"{sum(x < 100 for x in share[of, False])} of {len(share[of, False])}" for of in done},
         "new": f"{len(new):,}",
         "new shares": str(len(done[RANDOM])),
         "by shares": str(len(shared())),
-        "even": str(len(shared()) - 1),
-        "uneven": f"{sum(uneven for _, uneven in cuts):,} of {len(cuts):,}",
-        "uneven at": str(len({at for at, uneven in cuts if uneven})),
+        "uneven at": str(len({at for at in found for _, cut, shares, _ in looked(at) if cut and shares % cut})),
         "searched": str(len(found)),
         "gained": f"{gain(LONG):.2f}",
+        **{f"{BM} × 128": f"{wide[BM]:.1f} µs" for BM in (64, 96, 192)},
+        "turned": str(sum(turned(of.best.setting) for of in found.values())),
         "lasting": "{:.0%} to {:.0%}".format(
             *(
                 end(
@@ -593,19 +587,12 @@ def every_shape() -> dict[str, str]:
     )
     late = {at: {t.way: t.ms for t in of.finalists}[of.expected] / of.finalists[0].ms for at, of in found.items()}
     least = min(new, key=lambda at: new[at].percent_of_searched)
+    narrow = min((at for at in new if kind(at) == KINDS[0]), key=lambda at: new[at].percent_of_searched)
     unaligned = [at for at in new if kind(at) == KINDS[3]]
     padded = [at for at in unaligned if new[at].searched.algorithm.endswith("padded")]
     thin, deep = (launched(size).kernel.parameters for size in ((1, 4097, 4097), DEEP_AT))
     by = {name: [at for at in new if chosen(at).name == name] for name in ("thin", "deep", "shallow")}
     odd = own[(4095,) * 3]
-    odd_k = [own[n, n, n + more] for n in (1024, 2048) for more in (-1, 1)]
-    several = [
-        way
-        for at, of in found.items()
-        for way in [of.finalists[0].way]
-        if not way.whole and len(way.setting) == len(any_shape.PARAMETERS)
-        if -(-at[0] // (way.setting[0] * way.setting[7])) * -(-at[1] // way.setting[1]) > way.shares
-    ]
     assert (
         (deep["BM"], deep["BN"], deep["SPLIT"], looked(DEEP_AT)[0][1]) == (64, 128, 6, 0)
         and (thin["BM"], thin["BN"], thin["SLICES"]) == (1, 32, 32)
@@ -613,13 +600,15 @@ def every_shape() -> dict[str, str]:
         and all(new[at].searched.algorithm.startswith("algorithm 66,") for at in {*new} - {*unaligned} | {*padded})
         and odd.searched.algorithm.endswith("padded")
         and (least[1], kind(least)) == (10, KINDS[3])
+        and chosen(narrow).parameters.items() >= any_shape.setting(128, 96, 6, 4).items()
+        and (-(-narrow[0] // 512), -(-narrow[1] // 96), chosen(narrow).division) == (6, 5, (0, 30))
         and percents(by_side(), 1) == sorted(percents(by_side(), 1))
         and percents(by_side(), 1)[-1] >= 100
         and [of > 100 for of in percents(by_work(), 1)] == [True, True, True, False, False]
         and min(percents(by_work(), 2)) > 100
-        and all(of.searched.algorithm.endswith("padded") for of in odd_k)
+        and (any_shape.NEAR, 2 * any_shape.UNTIMED) == (6, 0.4e9)
+        and launched((333, 777, 1999)).kernel.parameters == launched((333, 777, 1999), ALONE).kernel.parameters
         and not any(min(at[:2]) < 8 for at in new)
-        and own[333, 777, 1999].ms > 1.05 * points(ALONE)[333, 777, 1999].ms
         and own[1, 4096, 4096].opponent_ms / own[1, 4096, 4096].ms > 1.05
         and 1 < own[1, 32000, 4096].opponent_ms / own[1, 32000, 4096].ms < 1.05
         and max(at[2] for at in by["shallow"]) <= any_shape.SHALLOW_K
@@ -636,7 +625,7 @@ def every_shape() -> dict[str, str]:
                 "turns": two.ms,
                 "turns one": one.ms,
                 "turns cuBLAS": found[TURNED].cublas_ms,
-                "deep": looked(DEEP_AT)[0][3] / 1e3,
+                "deep": next(us for of, *_, us in looked(DEEP_AT) if [*of[:2], of[7]] == [64, 128, 6]) / 1e3,
                 "deep shared": next(us for _, cut, _, us in looked(DEEP_AT) if cut) / 1e3,
                 "large vector": own[1, 32000, 4096].ms,
                 "large vector better": own[1, 32000, 4096].opponent_ms,
@@ -644,26 +633,24 @@ def every_shape() -> dict[str, str]:
                 **{f"better {n}": own[(n,) * 3].opponent_ms for n in (4095, 4096)},
             }.items()
         },
-        "pairs": str(in_turns().rows[1][1]),
-        "quicker, slower": in_turns().rows[1][2].replace(",", " and slower at"),
         **{f"{name} most": f"{round(max(M * N for M, N, _ in by[name]), -4):,}" for name in ("thin", "deep")},
         "new": f"{len(new):,}",
         "unaligned": str(len(unaligned)),
         "padded": str(len(padded)),
         "padded times": f"{geometric_mean(new[at].percent_of_searched for at in padded) / 100:.2f}",
+        "padded K": f"{geometric_mean(new[at].percent_of_searched for at in padded if at[1] % 8 == 0) / 100:.2f}",
         "padded slower": str(sum(new[at].percent_of_searched < 100 for at in padded)),
         "as it is": f"{1e3 * odd.cublas_ms:.1f} µs",
         "lead now": f"{odd.opponent_ms / odd.ms - 1:.0%}",
-        "lead of odd K": "{:.0f} to {:.0f}%".format(
-            *(end(of.percent_of_searched for of in odd_k) - 100 for end in (min, max))
-        ),
-        "one team": f"{sum(of.setting[3] == 16 for of in several)} of {len(several)}",
+        "in turns": in_turns(),
         "lost apart": f"{sum(at[3].ms > at[3].cublas_ms for at in placed().values())} of {len(placed())}",
-        "thin takes": f"{1e3 * median(of.ms for at, of in new.items() if kind(at) == KINDS[2]):.1f} µs",
         "aligned": str(sum(kind(at) != KINDS[3] for at in new)),
         "new least": f"{new[least].percent_of_searched:.0f}%",
         "new least at": times_of(least),
         "new least copied": f"{2 * least[0] * least[2] / 1e6:.0f} MB",
+        "large least": f"{new[narrow].percent_of_searched:.0f}%",
+        "large least at": times_of(narrow),
+        "large least filled": f"{prod(narrow[:2]) / (6 * 5 * 512 * 96):.0%}",
         "model": f"{geometric_mean(late.values()) - 1:.1%}",
         "model most": f"{max(late.values()) - 1:.0%}",
         "searched": str(len(found)),
