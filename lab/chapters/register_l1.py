@@ -205,7 +205,6 @@ def figures() -> dict[str, str]:
         **{
             name: f"{timed(of).tflops:.1f}"
             for name, of in {
-                "base": BASE,
                 "α last": ONE,
                 "two early": TWO_EARLY,
                 "two k": TWO,
@@ -226,7 +225,7 @@ def figures() -> dict[str, str]:
         "fourth 0": over(WIDE_FREE, STEPS[5]),
         "fourth 1": f"{four[1]:.0%}",
         **{f"over {on}": f"{of:.0%}" for on, of in enumerate(best)},
-        **{f"tiles {on}": f"{gain(BASE, STEPS[3], size):.0%}" for on, size in enumerate(both)},
+        "tiles": f"{gain(BASE, STEPS[3]):.0%}",
         "spilling at 4096": f"{timed(WIDE, SQUARE).tflops:.1f}",
         **{
             f"{name} {on}": f"{of[key]:.0f}%"
@@ -235,7 +234,10 @@ def figures() -> dict[str, str]:
         },
         **{f"waits {on}": f"{profiles.shares(of)[LONGEST]:.0%}" for on, of in enumerate(shown)},
         "ladder": f"{recorded(find('09'), [SQUARE], 'ladder').points[0].percent_of_cublas:.0f}%",
-        **{f"{name} whole": f"{timed(of).percent_of_cublas:.0f}%" for name, of in FOUR.items()},
-        **{f"{name} square": f"{timed(of, SQUARE).percent_of_cublas:.0f}%" for name, of in FOUR.items()},
+        **{
+            f"{name} {on}": f"{timed(FOUR[name], size).percent_of_cublas:.0f}%"
+            for name in ("wide", "wide + tiles")
+            for on, size in {"whole": WHOLE, "square": SQUARE}.items()
+        },
         "whole 3": f"{gain(STEPS[2], STEPS[3]):.0%}",
     }
