@@ -19,7 +19,7 @@ from ..variants import STEPS, STEPS_NOT_COUNTED, STEPS_TESTED
 BASE = find("23_register_l1")
 NAMES = (
     "registers and L1",
-    "copy tiles of A and B to shared memory",
+    "copy tiles of A and B, 32 deep, to shared memory",
     "multiply by α after the loop",
     "tiles half as deep",
     "16 bytes by one access, from global memory to the tiles",
@@ -34,18 +34,11 @@ TWO_EARLY, FOUR_EARLY, SHALLOW, HELD, ONE, TWO, A_ALONE, TWO_SHARED, WIDE_SHARED
 HIS = {of.kernel: of.tflops for of in published.load() if of.source == "lpha-z notes"}
 TRIED = (*STEPS, *STEPS_TESTED, *STEPS_NOT_COUNTED)
 """All kernels of the chapter, with its tile of C, in FP32."""
-PAIRS = {
-    "one k in each pass: step 3 with a tile of A alone": (ONE, A_ALONE),
-    "one k in each pass: step 3": (ONE, STEPS[3]),
-    "two k in each pass: step 3 with UNROLL = 2, where the compiler merges reads of the tiles": (TWO, TWO_SHARED),
-    "16 bytes in each load: step 5, held to three blocks by unused shared memory": (WIDE_FREE, WIDE_SHARED),
-    "16 bytes in each load: step 5": (WIDE_FREE, STEPS[5]),
-    "16 bytes in each load, spilling without tiles: step 5": (WIDE, STEPS[5]),
-}
-"""Two kernels each, without shared memory and with it, by how they load."""
+FOUR = {"base": BASE, "base + tiles": STEPS[3], "wide": WIDE_FREE, "wide + tiles": STEPS[5]}
+"""The kernels that the verdict compares, by the chapter's names for them."""
 
 PARTS = L1, PIPE, SLOTS = "L1 and shared memory used, %", "FMA pipes used, %", "issue slots used, %"
-LONGEST, NEAR, SECTORS, ACTIVE = "waits for L2 or DRAM", "waits for shared memory", "L2 sectors", "SMs active, %"
+LONGEST, ACTIVE = "waits for L2 or DRAM", "SMs active, %"
 SQUARE, WHOLE = (profiles.SIZE,) * 3, (3168, 4096, 4096)
 """The second is a whole number of waves, with three blocks or with four on each of 132 SMs."""
 H200, PROFILES, COUNTERS, OTHERS, CEILINGS = (
@@ -88,22 +81,19 @@ def over(before: Kernel, after: Kernel, size: tuple[int, int, int] = WHOLE) -> s
     return f"{least / slowest - 1:+.1%} to {most / fastest - 1:+.1%}"
 
 
-def pairs() -> Table:
-    """Return the blocks and speeds of `PAIRS` at two sizes, and the range over processes of what tiles gain."""
+def four_kernels() -> Table:
+    """Return the blocks on an SM, and speeds and shares of cuBLAS at two sizes, of `FOUR`."""
     return Table(
-        ("how they load: the kernel with tiles", "blocks on an SM", "TFLOP/s, 3168 rows", "4096 rows"),
+        ("kernel", "blocks on an SM", "TFLOP/s (% of cuBLAS), 3168 rows", "4096 rows"),
         [
             (
                 name,
-                " → ".join(str(blocks(of)) for of in pair),
-                *(
-                    " → ".join(f"{timed(of, size).tflops:.1f}" for of in pair) + f" ({over(*pair, size)})"
-                    for size in (WHOLE, SQUARE)
-                ),
+                blocks(of),
+                *(f"{at.tflops:.1f} ({at.percent_of_cublas:.0f})" for at in (timed(of), timed(of, SQUARE))),
             )
-            for name, pair in PAIRS.items()
+            for name, of in FOUR.items()
         ],
-        f"{load(H200).made}: without → with tiles in shared memory",
+        load(H200).made,
     )
 
 
@@ -124,22 +114,21 @@ def steps() -> Table:
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
     sums, gpu, both = BASE.parameters["TM"] * BASE.parameters["TN"], card(), (WHOLE, SQUARE)
-    base, two, wide, spilling, tiled = shown = [profile(of) for of in (BASE, TWO, WIDE_FREE, WIDE, STEPS[5])]
-    asked, filled, at_l2 = (counted(BASE, SQUARE, COUNTERS)[f"{of}_sectors"] for of in ("global_load", "l1_fill", "l2"))
+    base, tiled, wide, wide_tiled = shown = [profile(of) for of in FOUR.values()]
+    asked, filled = (counted(BASE, SQUARE, COUNTERS)[f"{of}_sectors"] for of in ("global_load", "l1_fill"))
     orders = [
         [each.opcode.partition(".")[0] for each in hot_loop(sass(of))] for of in (BASE, WIDE_FREE, A_ALONE, STEPS[5])
     ]
     loop, four_k, *_ = map(Counter, orders)
-    warp_steps, b_alone = (SQUARE[0] ** 3 / of for of in (32 * sums, 8 * BASE.parameters["BM"]))
+    warp_steps = SQUARE[0] ** 3 / (32 * sums)
     least = WHOLE[0] * WHOLE[1] * WHOLE[2] / 32 / sums / gpu.sms * loop.total() / 4 / (gpu.boost_mhz * 1e3)
-    # The profiler counts IMAD among what the FMA pipes execute. If L1 served no block what another one has loaded, it
-    # would fetch B once for each of 2,048 blocks. IMAD.X adds an address's upper half.
+    # The profiler counts IMAD among what the FMA pipes execute. IMAD.X adds an address's upper half.
     assert (
         (gpu.sms, gpu.boost_mhz) == (132, 1980)
         and all(max(of, key=of.get) == LONGEST for of in map(profiles.shares, shown))
         and [loop[of] for of in ("FFMA", "FMUL", "IMAD", "LDG")] == [64, 4, 20, 20]
         and base[L1] < base[PIPE] < base[SLOTS] < 70
-        and at_l2 < base[SECTORS] < filled / 2 < filled < b_alone < asked
+        and filled < asked / 2
         and abs(warp_steps / gpu.sms * (64 + 4 + 20) / 4 / base["SM cycles"] - base[PIPE] / 100) < 0.01
         and sum(of.opcode.startswith("IMAD.X") for of in hot_loop(sass(BASE))) == 18
     )
@@ -159,13 +148,11 @@ def figures() -> dict[str, str]:
         and Counter(orders[3][: orders[3].index("FFMA")])["LDS"] == 8
         and 16 * "G" + 16 * "S"
         in "".join({"LDG": "G", "STS": "S"}.get(of.opcode.partition(".")[0], "") for of in sass(STEPS[3]))
-        and all(max(PARTS, key=of.get) == SLOTS for of in (base, two))
-        and all(max(PARTS, key=of.get) == L1 for of in (wide, spilling, *map(profile, STEPS[1:])))
+        and all(max(PARTS, key=of.get) == SLOTS for of in (base, profile(TWO)))
+        and all(max(PARTS, key=of.get) == L1 for of in (wide, *map(profile, STEPS[1:])))
         and max(of[part] for of in (*shown, *map(profile, STEPS)) for part in PARTS) < 80
-        and base[SECTORS] < profile(ONE)[SECTORS] < 0.55 * two[SECTORS]
-        and 1.5 * two[SECTORS] < wide[SECTORS] < b_alone < spilling[SECTORS]
-        and two[SECTORS] < tiled[SECTORS] < wide[SECTORS]
-        and abs(wide[ACTIVE] / 100 - 2048 / 396 / 6) < 0.01 > abs(tiled[ACTIVE] / 100 - 2048 / 528 / 4)
+        and abs(wide[ACTIVE] / 100 - 2048 / 396 / 6) < 0.01 > abs(wide_tiled[ACTIVE] / 100 - 2048 / 528 / 4)
+        and profiles.shares(tiled)[LONGEST] < 0.6 * profiles.shares(base)[LONGEST]
         and no_hits < 0.65 * read
     )
     # Blocks on an SM, registers and spills. With three blocks, 168 registers are the most that a thread may have.
@@ -182,7 +169,10 @@ def figures() -> dict[str, str]:
         for size in both
         for on in (0, 1)
     ]
-    three, four, four_each = ([gain(*pair, size) for size in both] for pair in [*PAIRS.values()][-3:])
+    three, four, four_each = (
+        [gain(*pair, size) for size in both]
+        for pair in ((WIDE_FREE, WIDE_SHARED), (WIDE_FREE, STEPS[5]), (WIDE, STEPS[5]))
+    )
     best = [timed(free, size).ms / timed(STEPS[7], size).ms - 1 for free, size in zip(fastest[::2], both, strict=True)]
     # Of the 2,048 tiles, four blocks on each SM make 3.88 waves, as long as 4, three make 5.17, as long as 6. Another
     # recording of the base was quicker in two processes.
@@ -209,22 +199,21 @@ def figures() -> dict[str, str]:
         "wide took": f"{timed(WIDE_FREE).ms:.2f}",
         "asked": f"{asked / 1e6:,.0f}",
         "filled": f"{filled / 1e6:.0f}",
-        "at L2": f"{at_l2 / 1e6:.0f}",
+        "wavefronts": f"{4 * wide[L1] / 100 * wide['SM cycles'] * gpu.sms / warp_steps:.0f}",
         "no hits": f"{no_hits:.1f}",
         "fastest read": f"{read:.1f}",
         **{
             name: f"{timed(of).tflops:.1f}"
             for name, of in {
-                "base": BASE,
                 "α last": ONE,
                 "two early": TWO_EARLY,
                 "two k": TWO,
                 "four early": FOUR_EARLY,
                 "wide": WIDE_FREE,
                 "wide, four": WIDE,
-                "step 7": STEPS[7],
-                "held": HELD,
-                "step 8": STEPS[8],
+                "held": WIDE_SHARED,
+                "A alone": A_ALONE,
+                "two tiled": TWO_SHARED,
             }.items()
         },
         "registers": f"{resources(WIDE_FREE).registers}",
@@ -232,29 +221,23 @@ def figures() -> dict[str, str]:
         "spilled": f"{resources(WIDE).spill_store_bytes}",
         "by loads": f"{gain(BASE, WIDE_FREE):.0%}",
         "quick": f"{2e-9 * SQUARE[0] ** 3 / again[1]:.1f}",
-        **{f"lost {on}": f"{-of:.0%}" for on, of in enumerate(three)},
+        "lost": f"{-three[0]:.0%}",
         "fourth 0": over(WIDE_FREE, STEPS[5]),
         "fourth 1": f"{four[1]:.0%}",
         **{f"over {on}": f"{of:.0%}" for on, of in enumerate(best)},
-        "by waves": f"{waves:.1%}",
-        "tiles": f"{gain(ONE, STEPS[3]):.0%}",
-        "A alone": f"{-gain(ONE, A_ALONE):.0%}",
-        "alone waits": f"{profiles.shares(profile(A_ALONE))[LONGEST]:.0%}",
-        "step 3 waits": f"{profiles.shares(profile(STEPS[3]))[LONGEST]:.0%}",
-        "one L2": f"{profile(ONE)[SECTORS] / 1e6:.0f}",
-        "hits": f"{tiled['L2 hits, %']:.2f}%",
+        "tiles": f"{gain(BASE, STEPS[3]):.0%}",
+        "spilling at 4096": f"{timed(WIDE, SQUARE).tflops:.1f}",
         **{
             f"{name} {on}": f"{of[key]:.0f}%"
             for name, key in {"active": ACTIVE, "slots": SLOTS, "L1": L1}.items()
             for on, of in enumerate(shown)
         },
-        **{f"L2 {on}": f"{of[SECTORS] / 1e6:.0f}" for on, of in enumerate(shown)},
         **{f"waits {on}": f"{profiles.shares(of)[LONGEST]:.0%}" for on, of in enumerate(shown)},
-        **{f"near {on}": f"{sum(map(profiles.shares(of).get, (NEAR, 'barrier'))):.0%}" for on, of in enumerate(shown)},
         "ladder": f"{recorded(find('09'), [SQUARE], 'ladder').points[0].percent_of_cublas:.0f}%",
-        "free best": f"{timed(WIDE, SQUARE).percent_of_cublas:.0f}%",
-        "road": f"{timed(STEPS[7], SQUARE).percent_of_cublas:.0f}%",
-        "free whole": f"{timed(WIDE_FREE).percent_of_cublas:.1f}%",
-        "road whole": f"{timed(STEPS[7]).percent_of_cublas:.1f}%",
+        **{
+            f"{name} {on}": f"{timed(FOUR[name], size).percent_of_cublas:.0f}%"
+            for name in ("wide", "wide + tiles")
+            for on, size in {"whole": WHOLE, "square": SQUARE}.items()
+        },
         "whole 3": f"{gain(STEPS[2], STEPS[3]):.0%}",
     }
