@@ -151,7 +151,7 @@ def shared() -> list[Size]:
 def when() -> Table:
     """Return where shares are our fastest way, how much they gain there, and how fast such a call is."""
     return Table(
-        ("product", "searched", "shares fastest", "their speed over our best other way", "a call's, of the opponent's"),
+        ("product", "searched", "shares fastest", "speed, times our best other way's", "speed, % of the opponent's"),
         [
             (
                 name,
@@ -167,7 +167,7 @@ def when() -> Table:
             for speeds in [[points()[at].percent_of_searched for at in best if at in points()]]
         ],
         f"Where shares are the search's fastest way, {ceilings.card().name}",
-        "Over our best other way: by the brief look. The opponent is the better of cuBLAS and cuBLASLt; "
+        "Times our best other way's: by the brief look. The opponent is the better of cuBLAS and cuBLASLt; "
         f"{sum(at in points() for at in shared())} of the {len(shared())} products were timed beside it. "
         "All others: at 8192 × 8192 × 8192.",
     )
@@ -246,7 +246,7 @@ def queued() -> Table:
             for (of, size), at in placed().items()
             if of.kernel.name == KERNEL.name
         ],
-        f"µs from a launch's end to the next, {ceilings.card().name}",
+        f"µs from a call's end to the next, {ceilings.card().name}",
     )
 
 
@@ -263,7 +263,7 @@ def measured(*sizes: Size) -> Table:
             for size in sizes
             for called in [f" ({launched(size).kernel.name}.cu, {'table' if size in searched() else 'model'})"]
         ],
-        f"µs from a launch's end to the next, {ceilings.card().name}",
+        f"µs from a call's end to the next, {ceilings.card().name}",
         "22 alone: it multiplies itself, after pad.cu where rows need it.",
     )
 
@@ -503,15 +503,22 @@ def figures() -> dict[str, str]:
         for of, sizes in done.items()
         for few in (True, False)
     }
-    rows = [[at for at in found if row_of(*at) == row] for row in range(3)]
+    rows, above = (
+        [[at for at in found if row_of(*at) == row] for row in range(3)],
+        [*share[H200, False], *share[RANDOM, False]],
+    )
     wide = {BM: us for (BM, BN, *_), *_, us in reversed(looked(SIDEWAYS)) if BN == 128}  # the least with such a tile
-    [(tie, (first, second, *_))] = [
-        (at, found[at].finalists) for at in shared() if found[at].best.shares % found[at].best.whole
-    ]
+    [(tie, (first, second, *_))], [fit] = (
+        [(at, found[at].finalists) for at in shared() if found[at].best.shares % found[at].best.whole],
+        [of for of in found[LONG].finalists if of.way == found[LONG].expected],
+    )
     assert (
         found[LONG].best == Way((*any_shape.setting(64, 128, 8, 4).values(),), 2, 24)
         and looked(LONG)[0][1:3] == (2, 24)
         and found[256, 256, 65536].best == replace(found[LONG].best, shares=30)
+        # Another number of the same clusters, as many as fit, was chosen by the model, and surely takes longer.
+        and found[LONG].expected == replace(found[LONG].best, shares=any_shape.resident(4, ceilings.place()))
+        and fit.ms_p10 > found[LONG].finalists[0].ms_p90
         and any(0 < gain(at) < 1.01 for at in rows[1] if at in shared())
         and len(EACH) == 5
         and LONG in done[H200]
@@ -524,6 +531,7 @@ def figures() -> dict[str, str]:
         and [at for at in done[H200] if at[0] * at[1] <= SMALL**2 and own[at].percent_of_searched < 100]
         == [(128, 128, 65536)]
         and min(share[RANDOM, True]) > 100 > geometric_mean(share[RANDOM, False])
+        and 0.4 < sum(x < 100 for x in above) / len(above) < 0.6
         and min(percents(sets(), 1)[:-1]) > 100 > percents(sets(), 1)[-1]
         and len(alone) == 3
         and all(at.ms > at.cublas_ms for at in alone.values())
@@ -532,6 +540,7 @@ def figures() -> dict[str, str]:
         and 5 * sum(at in shared() for at in rows[1]) > len(rows[1]) > 3 * sum(at in shared() for at in rows[1])
         and [at for at in rows[2] if at in shared()] == [tie] == [(8192, 8192, 8192)]
         and [at for at in shared() if not gain(at)] == [(n, n, 65536) for n in (16, 32, 64, 128)]
+        and len(rows[0]) == 4 + 10
         and (first.way, second.way.whole) == (found[tie].best, 0)
         and first.ms_p90 > second.ms_p10
         and all(
@@ -552,13 +561,15 @@ def figures() -> dict[str, str]:
         },
         "long better": f"{opponent(LONG)} µs",
         **{f"few of {of.stem}": str(len(share[of, True])) for of in done},
-        **{f"many {of.stem}": f"{sum(x < 100 for x in share[of, False])} of {len(share[of, False])}" for of in done},
+        "many": f"{sum(x < 100 for x in above)} of {len(above)}",
+        "resident": str(found[LONG].expected.shares),
+        "as many as fit": f"{1e3 * fit.ms:.1f} µs",
+        "fewer": f"{1e3 * found[LONG].finalists[0].ms:.1f} µs",
         "new": f"{len(new):,}",
         "new shares": str(len(done[RANDOM])),
         "by shares": str(len(shared())),
         "uneven at": str(len({at for at in found for _, cut, shares, _ in looked(at) if cut and shares % cut})),
         "searched": str(len(found)),
-        "gained": f"{gain(LONG):.2f}",
         **{f"{BM} × 128": f"{wide[BM]:.1f} µs" for BM in (64, 96, 192)},
         "turned": str(sum(turned(of.best.setting) for of in found.values())),
         "lasting": "{:.0%} to {:.0%}".format(
@@ -592,12 +603,23 @@ def every_shape() -> dict[str, str]:
     padded = [at for at in unaligned if new[at].searched.algorithm.endswith("padded")]
     thin, deep = (launched(size).kernel.parameters for size in ((1, 4097, 4097), DEEP_AT))
     by = {name: [at for at in new if chosen(at).name == name] for name in ("thin", "deep", "shallow")}
-    odd = own[(4095,) * 3]
+    odd, (wide, narrowed) = (
+        own[(4095,) * 3],
+        [  # speeds where C in 16 bits is recorded too, and such a C's
+            {at: of[at].percent_of_searched for at in own.keys() & short.keys()}
+            for short in [points(KERNEL.variant(BITS=16))]
+            for of in (own, short)
+        ],
+    )
     assert (
         (deep["BM"], deep["BN"], deep["SPLIT"], looked(DEEP_AT)[0][1]) == (64, 128, 6, 0)
         and (thin["BM"], thin["BN"], thin["SLICES"]) == (1, 32, 32)
         and (two.way, two.way.setting[:2], two.ms_p90 < one.ms_p10) == (found[TURNED].best, (128, 160), True)
-        and all(new[at].searched.algorithm.startswith("algorithm 66,") for at in {*new} - {*unaligned} | {*padded})
+        and (one.way.setting[:2], one.way.setting[7]) == ((512 // 4, 64), 4)
+        and own[(4096,) * 3].cublas_ms == own[(4096,) * 3].opponent_ms
+        and sum(of < 100 for of in narrowed.values()) > sum(of < 100 for of in wide.values())
+        and min(narrowed.values()) < min(wide.values())
+        and {(of.types, of.parameters["BITS"]) for of in new.values()} == {("FP16", 32)}
         and odd.searched.algorithm.endswith("padded")
         and (least[1], kind(least)) == (10, KINDS[3])
         and chosen(narrow).parameters.items() >= any_shape.setting(128, 96, 6, 4).items()
@@ -644,13 +666,23 @@ def every_shape() -> dict[str, str]:
         "lead now": f"{odd.opponent_ms / odd.ms - 1:.0%}",
         "in turns": in_turns(),
         "lost apart": f"{sum(at[3].ms > at[3].cublas_ms for at in placed().values())} of {len(placed())}",
-        "aligned": str(sum(kind(at) != KINDS[3] for at in new)),
         "new least": f"{new[least].percent_of_searched:.0f}%",
         "new least at": times_of(least),
         "new least copied": f"{2 * least[0] * least[2] / 1e6:.0f} MB",
         "large least": f"{new[narrow].percent_of_searched:.0f}%",
         "large least at": times_of(narrow),
         "large least filled": f"{prod(narrow[:2]) / (6 * 5 * 512 * 96):.0%}",
+        "both": str(len(wide)),
+        "lost wide": str(sum(of < 100 for of in wide.values())),
+        "lost narrow": str(sum(of < 100 for of in narrowed.values())),
+        "narrow least": f"{min(narrowed.values()):.0f}%",
+        "narrow least at": times_of(min(narrowed, key=narrowed.get)),
+        "own samples": "{:.1f} to {:.1f} µs".format(
+            *(1e3 * end(own[(4096,) * 3].processes[0].own.ms) for end in (min, max))
+        ),
+        "chance": "{:.1f} to {:.1f} and {:.1f} to {:.1f} µs".format(
+            *(1e3 * end(points(of)[333, 777, 1999].processes[0].own.ms) for of in (ALONE, KERNEL) for end in (min, max))
+        ),
         "model": f"{geometric_mean(late.values()) - 1:.1%}",
         "model most": f"{max(late.values()) - 1:.0%}",
         "searched": str(len(found)),
