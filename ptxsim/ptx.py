@@ -221,7 +221,7 @@ def unsupported(instruction: Instruction, why: str = "") -> UnsupportedInstructi
     """Return the exception that refuses an instruction: for that reason, or for one that its text tells."""
     why = why or next((why for form, why in REFUSED.items() if re.fullmatch(form, instruction.text)), "")
     what = "grid.sync()" if "%envreg" in instruction.text else instruction.text  # which reads where blocks wait
-    what += f", as {why}" * bool(why)
+    what += f", as {why}" if why else ""
     return UnsupportedInstruction(f"line {instruction.line}: the simulator does not know: {what}")
 
 

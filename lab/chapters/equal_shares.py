@@ -193,7 +193,8 @@ def several() -> list[Way]:
 
 def in_turns() -> str:
     """Return at how many of these products two teams take turns: warps of 32 rows, in tiles that aren't turned."""
-    return f"{sum(of.setting[3] == 32 and not turned(of.setting) for of in several())} of {len(several())}"
+    ways = [of.setting for of in several()]
+    return f"{sum(of[3] == any_shape.IN_TURNS and not turned(of) for of in ways)} of {len(ways)}"
 
 
 def turned(setting: Iterable[int]) -> bool:
