@@ -96,14 +96,17 @@ def table(before: Kernel | str, now: Kernel | str, registers: bool = False) -> T
     )
 
 
-def waits(kernels: Mapping[str, Kernel]) -> Table:
-    """Return the cycles between two instructions of a warp at 4096, by its state, for some profiled variants."""
-    columns = []
+def waits(kernels: Mapping[str, Kernel], *more: str) -> Table:
+    """Return the cycles between two instructions of a warp at 4096, by its state, for some profiled variants.
+
+    `more` are states beyond `WAITS`, by `profiles.STALLS`' names.
+    """
+    columns, states = [], WAITS | dict(zip(more, more, strict=True))
     for of in (counted(kernel, (SIZE,) * 3, "variant_profiles") for kernel in kernels.values()):
-        *spent, total = [of[f"state: {wait}"] for wait in WAITS] + [of[profiles.BETWEEN]]
+        *spent, total = [of[f"state: {wait}"] for wait in states] + [of[profiles.BETWEEN]]
         cycles = (*spent, total - sum(spent), total)
         columns.append((*(f"{each:.2f}" for each in cycles), f"{of['all'] / 1e6:,.0f}"))
-    names = (*WAITS.values(), "all else, 1 of it to issue", "in all", "instructions of all warps, millions")
+    names = (*states.values(), "all else, 1 of it to issue", "in all", "instructions of all warps, millions")
     rows = list(zip(names, *columns, strict=True))
     return Table(("cycles", *kernels), rows, f"From one instruction of a warp to its next, {card().name}")
 
