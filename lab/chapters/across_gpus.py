@@ -2,10 +2,12 @@
 
 import statistics
 
+from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.table import Table
 
 from ..boards import find_gpu
 from ..draw.chart import COLOURS, INK, Chart, Figure, dye
+from ..experiments import launch_cost
 from ..records import cards, published
 from ..records.timings import Point, load
 
@@ -13,18 +15,9 @@ CARDS = "h200", "h100"
 """The two cards of ours, as their folders are named."""
 EARLY, SIZES = tuple(f"{number:02}" for number in range(1, 12)), range(128, 4097, 128)
 """The rungs that both have timed, and M = N = K."""
-OURS = "H200, this book"
-SHOWN = (
-    (OURS, "09"),
-    ("H100, this book", "09"),
-    ("H100, Boehm's code", "09"),
-    ("RTX A6000, Boehm", "09"),
-    ("RTX 3080, junstar92", "09"),
-    (OURS, "07"),
-    ("T4, T4 article", "07"),
-)
-"""Cards and rungs whose shares the page compares with those of the H200, in the order of its tables."""
-BASE_MHZ = {"RTX A6000": 1410, "RTX 3080": 1440, "T4": 585}
+OURS, BOEHM, A6000, RTX = "H200, this book", "H100, Boehm's code", "RTX A6000, Boehm", "RTX 3080, junstar92"
+"""Cards and sources, as `published.label` and its results name them."""
+BASE_MHZ = {A6000: 1410, RTX: 1440}
 """Rated base clocks, the RTX 3080's of the model with 10 GB."""
 STATED_MHZ = 30e6 / (2 * 128 * find_gpu("RTX A6000").sms)
 """The clock at which an RTX A6000 has the 30 TFLOP/s that Boehm states."""
@@ -42,61 +35,68 @@ def both() -> dict[tuple[str, int], tuple[Point, Point]]:
 
 
 def of_data_sheet() -> dict[str, dict[str, float]]:
-    """Return percentages of each card's peak by its data sheet, by card and source, and by rung or cuBLAS."""
-    rates: dict[str, dict[str, float]] = {}
-    for record in published.own():
-        cublas_ms = statistics.median(point.cublas_ms for point in record.points)
-        ours = {point.kernel[:2]: point.tflops for point in record.points}
-        rates[published.label(record)] = ours | {published.CUBLAS: 2e-9 * published.SIZE**3 / cublas_ms}
-    for result in published.load():
-        name = published.CUBLAS if result.kernel == published.CUBLAS else result.rung
-        if name and result.table == "ladder":
-            rates.setdefault(result.label, {})[name] = result.tflops
-    peaks = {name: find_gpu(name.partition(",")[0]).fp32_tflops for name in rates}
-    return {name: {rung: 100 * rate / peaks[name] for rung, rate in of.items()} for name, of in rates.items()}
+    """Return percentages of each card's peak by its data sheet, by card and source, and by rung or cuBLAS.
+
+    Of our kernels, 09 on the H200 is among them.
+    """
+    h200, _ = both()["09", published.SIZE]
+    rates = {
+        name: {of: each.tflops for of, each in ladder(name).items()} for name in published.shares(published.load())
+    }
+    rates[OURS] = {"09": h200.tflops, published.CUBLAS: 2e-9 * published.SIZE**3 / h200.cublas_ms}
+    return {
+        name: {rung: 100 * rate / find_gpu(name.partition(",")[0]).fp32_tflops for rung, rate in of.items()}
+        for name, of in rates.items()
+    }
 
 
-def tie(sheet: dict[str, dict[str, float]], name: str, rung: str) -> tuple[float, float]:
-    """Return the MHz of a card's clock at which a kernel's share of its peak is the H200's, and cuBLAS's then, in %."""
-    ratio = sheet[name][rung] / sheet[OURS][rung]
-    return find_gpu(name.partition(",")[0]).boost_mhz * ratio, sheet[name]["cuBLAS"] / ratio
+def tie(name: str) -> tuple[float, float]:
+    """Return the MHz of a card's clock at which 09's share of its peak is the H200's, and cuBLAS's share then, in %."""
+    sheet = of_data_sheet()
+    ratio = sheet[name]["09"] / sheet[OURS]["09"]
+    return find_gpu(name.partition(",")[0]).boost_mhz * ratio, sheet[name][published.CUBLAS] / ratio
 
 
-def two_shares() -> Table:
-    """Return some kernels' two shares, and the clock at which the kernel's is the H200's, with cuBLAS's at both."""
-    sheet, of_cublas = of_data_sheet(), published.by_gpu(published.own(), published.load())
+def two_authors() -> Table:
+    """Return the times of our kernels and of Boehm's on an H100."""
+    pairs, theirs = both(), ladder(BOEHM)
+    rungs = sorted(rung for rung in theirs if rung in EARLY)
+    rows = [(rung, pairs[rung, published.SIZE][1].ms, theirs[rung].ms) for rung in rungs]
     return Table(
-        (
-            "kernel, card, by whom",
-            "of cuBLAS",
-            "of the peak (cuBLAS's share)",
-            "clock of a tie (cuBLAS's share then)",
-            "base, boost in MHz",
-        ),
-        [
-            (
-                f"{rung} on the {name}",
-                f"{of_cublas[name][rung]:.0f}%",
-                f"{sheet[name][rung]:.0f}% ({sheet[name][published.CUBLAS]:.0f}%)",
-                None if name == OURS else f"{round(ties[0], -1):,.0f} MHz ({ties[1]:.0f}%)",
-                f"{BASE_MHZ[gpu]:,}, {find_gpu(gpu).boost_mhz:,}"
-                if gpu in BASE_MHZ
-                else f"–, {find_gpu(gpu).boost_mhz:,}",
-            )
-            for name, rung in SHOWN
-            for gpu, ties in ((name.partition(",")[0], tie(sheet, name, rung)),)
-        ],
-        f"Shares of cuBLAS and of the peak, M = N = K = {published.SIZE}",
-        "Peaks are at boost clocks. Only the H200's clock was recorded as it ran, in short turns: 1,980 MHz, but "
-        "for 351 readings with 02 to 04 at 2560 to 3072. Times or rates: book/results, ladder.json of our cards and "
-        "published-results.csv.",
+        ("kernel", "ours, ms", "Boehm's, ms", "Boehm's / ours"),
+        [(find(rung).name, f"{ms:.3f}", f"{their:.3f}", f"{their / ms:.2f}") for rung, ms, their in rows],
+        f"Two programs on an H100, M = N = K = {published.SIZE}",
     )
 
 
-def steps() -> Table:
-    """Return our cards' and Boehm's shares of cuBLAS by rung, in the order of `SHOWN`."""
-    shares = published.by_gpu(published.own(), published.load())
-    return published.table({name: shares[name] for name, _ in SHOWN[:4]})
+def exceptions() -> Table:
+    """Return the launches that take over 5% longer on the H100, with those of cuBLAS beside them."""
+    return Table(
+        (
+            "kernel, size",
+            "H200's processes, ms",
+            "H100's 10th to 90th percentile, ms",
+            "longer on the H100",
+            "cuBLAS beside it",
+        ),
+        [
+            (
+                f"{number} at {size}",
+                ", ".join(f"{ms:#.4g}" for ms in own(h200)),
+                f"{h100.ms_p10:#.4g} to {h100.ms_p90:#.4g}",
+                f"{h100.ms / h200.ms - 1:+.1%}",
+                f"{round(h100.cublas_ms / h200.cublas_ms - 1, 3) + 0:+.1%}",  # no -0.0%
+            )
+            for (number, size), (h200, h100) in sorted(both().items())
+            if abs(h100.ms / h200.ms - 1) > 0.05
+        ],
+        "Where a launch takes over 5% longer on the H100",
+    )
+
+
+def own(point: Point) -> list[float]:
+    """Return the medians of a point's processes, in ascending order."""
+    return sorted(statistics.median(process.own.ms) for process in point.processes)
 
 
 def by_size() -> Figure:
@@ -122,30 +122,30 @@ def sweep(kernel: str) -> dict[int, published.Result]:
     return {result.size: result for result in published.load() if result.table == "sweep" and result.kernel == kernel}
 
 
+def ladder(name: str) -> dict[str, published.Result]:
+    """Return one source's figures at 4096, by rung, or by its own name where no rung does the same."""
+    return {of.rung or of.kernel: of for of in published.load() if of.table == "ladder" and of.label == name}
+
+
 def figures() -> dict[str, str]:
     """Return the figures that the page's sentences name, by name, and assert what these say of them."""
-    pairs, sheet, shares = both(), of_data_sheet(), published.by_gpu(published.own(), published.load())
+    pairs, sheet = both(), of_data_sheet()
     late = {key: h100.ms / h200.ms - 1 for key, (h200, h100) in pairs.items()}
     far = {key for key, each in late.items() if abs(each) > 0.05}
     theirs = [pairs[number, 4096][1].cublas_ms for number in EARLY]
-    (quick, slow), (_, narrow) = pairs["05", 2560], pairs["05", 1536]
-    H200, H100, BOEHM, A6000, RTX, T4 = dict(SHOWN)
-    said = {(of.label, of.kernel): of for of in published.load() if of.table == "ladder"}
-    tiled, cublas = map(sweep, (WARP_TILE, "cuBLAS"))
-    printed = [of for of in said.values() if of.label == RTX]
-    ahead = [shares[H100][of] - shares[BOEHM][of] for of in ("04", "05", "07", "09")]
-    low = [  # where the H200's clock was lower than its most
-        key
-        for key, (of, _) in pairs.items()
-        for each in of.processes
-        for mhz in (*each.own.sm_mhz, *each.cublas.sm_mhz)
-        if mhz != 1980
+    code, first, a6000 = map(ladder, (BOEHM, RTX, A6000))
+    tiled, cublas = map(sweep, (WARP_TILE, published.CUBLAS))
+    ratio = {rung: of.ms / pairs[rung, 4096][1].ms for rung, of in code.items() if rung in EARLY}
+    tuned = {of: each["9: Autotuning"].tflops / each["07"].tflops - 1 for of, each in ((BOEHM, code), (A6000, a6000))}
+    shares = {of: 100 * sheet[of]["09"] / sheet[of][published.CUBLAS] for of in (BOEHM, A6000, RTX)}
+    mhz, at_tie = ({of: tie(of)[which] for of in shares} for which in (0, 1))
+    costs = launch_cost.load(cards.folder("h200") / "launch_cost.json")
+    added = [  # µs, by two events round one launch
+        1e6 * (each["events"][costs.sizes.index(1024)] - each["device"][costs.sizes.index(1024)])
+        for each in map(costs.seconds, (launch_cost.KERNEL, published.CUBLAS))
     ]
-    hump = [100 * late["02", size] for size in range(2560, 3073, 128)]
-    own = {
-        size: sorted(statistics.median(each.own.ms) for each in pairs["05", size][0].processes) for size in (1536, 2560)
-    }
-    cold = {(of.kernel[:2], of.M): of.ms for of in load(cards.folder("h200") / "cold.json").points}
+    h200, h100 = pairs["09", 4096]
+    later = [late["02", size] for size in SIZES if size >= 3200]
     assert (
         {*late} == {(number, size) for number in EARLY for size in SIZES}
         and {of.times for of, _ in pairs.values()} == {3}
@@ -155,81 +155,66 @@ def figures() -> dict[str, str]:
             for what in ("driver", "nvrtc", "cublas", "multiprocessors", "sm_clock_max_mhz")
         )
         and far == {("02", 2816), ("02", 2944), *((of, at) for of in ("05", "06") for at in (1536, 2560)), ("08", 384)}
-        and min(late[key] for key in far) > 0
-        and {mhz for each in pairs["09", 4096][0].processes for mhz in each.own.sm_mhz} == {1980}
-        and slow.ms_p10 < quick.ms < 0.93 * slow.ms
-        and slow.ms < max(ms for each in quick.processes for ms in each.own.ms)
-        and narrow.ms_p90 < 1.005 * narrow.ms_p10
-        and {of.parameters["BM"] for of in pairs["09", 4096]} == {128}
-        and {of.parameters["BK"] for of in pairs["09", 4096]} == {32}
-        and max(abs(late["05", size] - late["06", size]) for size in SIZES) < 0.015
+        and min(late[key] for key in far) > 0.07
+        and {mhz for each in h200.processes for mhz in each.own.sm_mhz} == {1980}
+        and 8 * 1536**2 < find_gpu("H100").l2_bytes == 8 * 2560**2 < find_gpu("H200").l2_bytes < 8 * 2816**2
+        and max(later) < 0 < late["02", 3072]
+        and all(  # at 2560, the H100's quickest samples are as quick as the H200's
+            pairs["05", 2560][1].ms_p10 <= 1.001 * each for each in own(pairs["05", 2560][0])
+        )
+        and pairs["05", 2560][1].ms > 1.04 * own(pairs["05", 2560][0])[2] > 1.04 * 1.04 * own(pairs["05", 2560][0])[1]
+        and len({of.digest for of in (h200, h100)}) == 1
+        and all(of.ms is None for of in a6000.values())
+        and abs(max(ratio[of] for of in EARLY[:3]) - 1) < 0.03
+        and min(theirs) < code[published.CUBLAS].ms < max(theirs)
+        and code[published.CUBLAS].ms / min(theirs) < 1.0135 > max(theirs) / code[published.CUBLAS].ms
+        and shares[BOEHM] < sheet[OURS]["09"] < min(shares[of] for of in (A6000, RTX))
+        and at_tie[BOEHM] > 100 > max(at_tie[of] for of in (A6000, RTX))
+        and all(mhz[of] < BASE_MHZ[of] for of in BASE_MHZ)
+        and mhz[A6000] < STATED_MHZ < BASE_MHZ[A6000]
         and all(
             abs(of.gflops - (2 * of.size**3 + 3 * of.size**2) / 2**30 / of.ms * 1e3) < 0.5 + of.gflops * 0.0005 / of.ms
             and abs(of.gflops / of.tflops / 1e3 - 0.9317) < 1e-4
-            for of in printed
+            for of in first.values()
         )
-        and len({of.digest for of in pairs["09", 4096]}) == 1
-        and pairs["09", 4096][1].ms < pairs["09", 4096][0].ms
-        and tiled[4096].ms > said[RTX, "Warptiling SGEMM"].ms
-        and all(abs(tie(sheet, A6000, "09")[1] - sheet[of]["cuBLAS"]) < 2.5 for of in (H200, H100))
-        and sheet[T4]["cuBLAS"] < 0.6 * min(of["cuBLAS"] for name, of in sheet.items() if "cuBLAS" in of and name != T4)
-        and len(low) == 351
-        and {of for of, _ in low} == {"02", "03", "04"}
-        and {size for _, size in low} == {*range(2560, 3073, 128)}
-        and min(hump) > 0 > max(late["02", 2432], late["02", 3200])
-        and find_gpu("H100").l2_bytes == 2 * 4 * 2560**2
-        and max(own[1536]) < 0.9 * narrow.ms < narrow.ms < cold["05", 1536] < 1.05 * narrow.ms
-        and all(shares[H100][of] < shares[H200][of] for of in EARLY[2:])
-        and BASE_MHZ["T4"] < tie(sheet, T4, "07")[0] < 0.5 * find_gpu("T4").boost_mhz
-        and all(abs(shares[BOEHM][of] - shares[H100][of]) < 0.5 for of in EARLY[:3])
-        and min(ahead) > 5
-        and abs(tie(sheet, H100, "09")[0] / find_gpu("H100").boost_mhz - 1) < 0.01
-        and min(theirs) < said[BOEHM, "cuBLAS"].ms < max(theirs)
-        and tie(sheet, BOEHM, "09")[1] > 100 > tie(sheet, RTX, "09")[1] > 90
-        and tie(sheet, RTX, "09")[0] < 0.9 * BASE_MHZ["RTX 3080"]
-        and 0.97 * BASE_MHZ["RTX A6000"] < tie(sheet, A6000, "09")[0] < STATED_MHZ < BASE_MHZ["RTX A6000"]
-        and pairs["09", 4096][1].ms < 0.8 * said[BOEHM, "10: Warptiling"].ms
         and min((of.tflops, size) for size, of in tiled.items() if size >= 1024)[1] == 1152
-        and all(0.81 < of[1152].tflops / of[1280].tflops < 0.87 for of in (tiled, cublas))
+        and 0.01 < added[1] / 1e3 < 0.0115
     )
     return {
-        "cuBLAS table": f"{said[RTX, 'cuBLAS'].ms:.3f}",
-        "09 table": f"{said[RTX, 'Warptiling SGEMM'].ms:.3f}",
-        "share table": f"{shares[RTX]['09']:.0f}%",
-        "peak share": f"{sheet[RTX]['09']:.1f}%",
-        "even": f"{round(tie(sheet, RTX, '09')[0], -1):,.0f} MHz",
-        **{
-            f"{card} clock": f"{find_gpu(name).boost_mhz:,} MHz"
-            for card, name in (("H200", "H200"), ("RTX", "RTX 3080"))
-        },
-        "even cuBLAS": f"{tie(sheet, RTX, '09')[1]:.0f}%",
-        "H200 peak 09": f"{sheet[H200]['09']:.1f}%",
-        "RTX base": f"{BASE_MHZ['RTX 3080']:,} MHz",
-        "A6000 stated": f"{round(STATED_MHZ, -1):,.0f} MHz",
-        "A6000 below": f"{1 - tie(sheet, A6000, '09')[0] / BASE_MHZ['RTX A6000']:.0%}",
-        **{f"{card} share": f"{shares[label]['09']:.0f}%" for card, label in (("Boehm", BOEHM), ("A6000", A6000))},
-        "apart": f"{min(ahead):.0f} to {max(ahead):.0f}",
-        "all H100": f"{min(theirs):.3f} to {max(theirs):.3f}",
-        "printed": f"{printed[0].gflops / printed[0].tflops / 1e3:.3f}",
-        "cuBLAS sweep": f"{cublas[4096].ms:.3f}",
-        "09 sweep": f"{tiled[4096].ms:.3f}",
-        "share sweep": f"{tiled[4096].of(cublas[4096]):.0%}",
-        "share mixed": f"{cublas[4096].ms / said[RTX, 'Warptiling SGEMM'].ms:.0%}",
-        **{f"{card} peak cuBLAS": f"{sheet[name]['cuBLAS']:.0f}%" for card, name in (("H200", H200), ("T4", T4))},
-        "H200 09": f"{pairs['09', 4096][0].ms:.3f}",
-        "faster 09": f"{pairs['09', 4096][0].ms / pairs['09', 4096][1].ms - 1:.1%}",
-        "faster cuBLAS": f"{pairs['09', 4096][0].cublas_ms / pairs['09', 4096][1].cublas_ms - 1:.1%}",
-        "H100 09": f"{pairs['09', 4096][1].ms:.3f}",
-        "Boehm 09": f"{said[BOEHM, '10: Warptiling'].ms:.3f}",
-        "hump": "{:.1f}, {:.1f}, {:.1f}, {:.1f} and {:.1f}%".format(*hump),
-        **{f"own {size}": "{:.3f}, {:.3f} and {:.3f}".format(*of) for size, of in own.items()},
-        "05 narrow": f"{narrow.ms:.3f}",
-        "05 cold": f"{cold['05', 1536]:.3f}",
-        "05 slow": f"{slow.ms:.3f}",
-        "far": "5%",
-        "near": f"{len(late) - len(far)}",
-        "all": f"{len(late)}",
+        "theirs ms": f"{first['09'].ms:.3f}",
+        "theirs cuBLAS": f"{first[published.CUBLAS].ms:.3f}",
+        "theirs of cuBLAS": f"{shares[RTX]:.1f}%",
+        "theirs of peak": f"{sheet[RTX]['09']:.1f}%",
+        "ours ms": f"{h200.ms:.3f}",
+        "ours cuBLAS": f"{h200.cublas_ms:.3f}",
+        "ours of peak": f"{sheet[OURS]['09']:.1f}%",
+        "tie": f"{round(mhz[RTX], -1):,.0f} MHz",
+        "tie cuBLAS": f"{at_tie[RTX]:.0f}%",
+        "tie Boehm": f"{at_tie[BOEHM]:.0f}%",
+        "stated": f"{STATED_MHZ:,.0f} MHz",
+        "stated above": f"{STATED_MHZ / mhz[A6000] - 1:.0%}",
+        **{f"base {of.partition(',')[0]}": f"{each:,} MHz" for of, each in BASE_MHZ.items()},
+        **{f"share {of}": f"{shares[each]:.0f}%" for of, each in (("Boehm H100", BOEHM), ("Boehm A6000", A6000))},
+        "H100 09": f"{h100.ms:.3f}",
+        "Boehm 09": f"{code['09'].ms:.3f}",
+        "Boehm cuBLAS": f"{code[published.CUBLAS].ms:.3f}",
+        "H100 cuBLAS": f"{min(theirs):.3f} to {max(theirs):.3f}",
+        "apart": f"{min(ratio[of] for of in ratio if of > '03') - 1:.0%} to {max(ratio.values()) - 1:.0%}",
+        "early": f"{max(abs(ratio[of] - 1) for of in EARLY[:3]) + 5e-4:.0%}",
+        "protocol": f"{code[published.CUBLAS].ms / min(theirs) - 1:.1%}",
+        "reading C": f"{4e-6 * 4096**2 / find_gpu('H100').bandwidth_gbs:.2f} ms",
+        "gap": f"{code['09'].ms - h100.ms:.2f} ms",
+        "tuned A6000": f"{tuned[A6000]:.0%}",
+        "tuned H100": f"{-tuned[BOEHM]:.0%}",
+        "printed": f"{first['09'].gflops / first['09'].tflops / 1e3:.3f}",
+        "second ms": f"{tiled[4096].ms:.3f}",
+        "second cuBLAS": f"{cublas[4096].ms:.3f}",
+        "mixed": f"{cublas[4096].ms / first['09'].ms:.0%}",
+        "near": f"{len(late) - len(far)} of {len(late)}",
         "other": f"{max(abs(each) for key, each in late.items() if key not in far) + 5e-4:.1%}",  # rounded up
-        "05 1536": f"{late['05', 1536]:+.0%}",
-        "05 2560": f"{late['05', 2560]:+.0%}",
+        "far": f"{min(late[key] for key in far):.0%} to {max(late[key] for key in far):.0%}",
+        "beside": f"{max(pairs[key][1].cublas_ms / pairs[key][0].cublas_ms - 1 for key in far):.1%}",
+        "later": f"{-max(later):.1%} to {-min(later):.1%}",
+        "quick": f"{pairs['05', 2560][1].ms_p10:.3f}",
+        "events": f"{min(added):.0f} to {max(added):.0f} µs",
     }
