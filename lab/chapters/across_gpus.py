@@ -16,7 +16,7 @@ CARDS = "h200", "h100"
 EARLY, SIZES = tuple(f"{number:02}" for number in range(1, 12)), range(128, 4097, 128)
 """The rungs that both have timed, and M = N = K."""
 OURS, BOEHM, A6000, RTX = "H200, this book", "H100, Boehm's code", "RTX A6000, Boehm", "RTX 3080, junstar92"
-"""Cards and sources, as `published.label` and its results name them."""
+"""Cards and sources, as `published.Result.label` names others'."""
 BASE_MHZ = {A6000: 1410, RTX: 1440}
 """Rated base clocks, the RTX 3080's of the model with 10 GB."""
 STATED_MHZ = 30e6 / (2 * 128 * find_gpu("RTX A6000").sms)

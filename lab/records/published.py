@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.errors import ArgumentError
-from sgemm_tutorial.table import Table
 
 from ..paths import RESULTS
 from . import cards
@@ -21,7 +19,6 @@ from .timings import Record, recorded
 FILE = RESULTS / "published-results.csv"
 SIZE = 4096
 CUBLAS = "cuBLAS"
-OURS = "this book"
 
 BOEHM = {
     "1: Naive": "01",
@@ -160,42 +157,6 @@ def own() -> list[Record]:
     return [recorded(sizes=[SIZE], recording=cards.folder(card) / "ladder.json") for card in order]
 
 
-def by_gpu(records: Iterable[Record], results: Iterable[Result]) -> dict[str, dict[str, float]]:
-    """Return percentages of each card's cuBLAS at `SIZE`, by rung: the records' first, then the published ones.
-
-    Parameters
-    ----------
-    records : iterable of Record
-        One for each card, with points at `SIZE`, as `own` returns.
-
-    Returns
-    -------
-    dict of str to dict of str to float
-        By card and source, such as "RTX 3080, junstar92" or "H200, this book".
-    """
-    ours = {
-        label(record): {
-            point.kernel[:2]: point.percent_of_cublas for point in record.points if point.size == (SIZE,) * 3
-        }
-        for record in records
-    }
-    return ours | shares(results)
-
-
-def label(record: Record) -> str:
-    """Return the card of a record of ours, as `Result.label` names those of others: "H200, this book"."""
-    return f"{card_name(record.provenance['gpu'])}, {OURS}"
-
-
 def card_name(gpu: str) -> str:
     """Return what the book calls a GPU: "H100" for "NVIDIA H100 80GB HBM3"."""
     return cards.slug(gpu).replace("-", " ").upper()
-
-
-def table(columns: dict[str, dict[str, float]]) -> Table:
-    """Return a row for each of the rungs that others have too, with the percentages of `columns`."""
-    rungs = sorted({rung for names in RUNGS.values() for rung in names.values()})
-    rows = [
-        (find(rung).name, *(f"{of[rung]:.0f}%" if rung in of else None for of in columns.values())) for rung in rungs
-    ]
-    return Table(("kernel", *columns), rows, f"Percent of the same card's cuBLAS, M = N = K = {SIZE}")

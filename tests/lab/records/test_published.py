@@ -1,12 +1,9 @@
 """Published figures are read as they stand, and held against the right cuBLAS."""
 
-import dataclasses
-
 import pytest
 
-import lab
 import sgemm_tutorial as sg
-from lab import cards, published
+from lab import published
 from lab.records.published import Result
 from sgemm_tutorial import ArgumentError
 
@@ -40,32 +37,6 @@ def test_a_share_is_of_the_same_sources_cublas():
 def test_the_source_whose_table_is_wrong_by_its_own_figures():
     """It says 89.19% of its warp tile."""
     assert published.shares(published.load())["RTX 3080, junstar92"]["09"] == pytest.approx(78.2, abs=0.05)
-
-
-def test_the_table_has_ours_first_and_every_rung_that_others_have():
-    ours = published.own()
-    columns = published.by_gpu(ours, published.load())
-    sources = [name.partition(", ")[2] for name in columns]
-    assert sources[: len(ours) + 1] == ["this book"] * len(ours) + ["junstar92"]
-    table = published.table(columns)
-    assert list(table.columns[1:]) == list(columns)
-    theirs = [of for name, of in columns.items() if "this book" not in name]
-    rungs = sorted(set().union(*theirs))
-    assert [row[0] for row in table.rows] == [sg.find(rung).name for rung in rungs]
-    for name, *cells in zip(table.columns[1:], *(row[1:] for row in table.rows), strict=True):
-        shown = {rung: cell for rung, cell in zip(rungs, cells, strict=True) if cell is not None}
-        assert shown == {rung: f"{columns[name][rung]:.0f}%" for rung in columns[name] if rung in rungs}
-
-
-def test_every_recorded_card_has_a_column_and_the_books_own_is_first():
-    shown, *others = published.own()
-    assert shown.provenance == lab.recorded().provenance
-    gpus = [shown.provenance["gpu"], "NVIDIA H20", *(record.provenance["gpu"] for record in others)]
-    twin = dataclasses.replace(shown, provenance=shown.provenance | {"gpu": gpus[1]})
-    columns = published.by_gpu([shown, twin, *others], [])
-    names = [f"{cards.slug(gpu).upper()}, this book" for gpu in gpus]
-    assert list(columns) == names
-    assert columns[names[0]] == columns[names[1]]
 
 
 def test_a_malformed_file_is_named(tmp_path):
