@@ -36,6 +36,8 @@ COUNTED = ((0, 0.023, "burst", "left"), (2, 4, "alone", "left"))
 """The seconds between which samples of a kernel by itself count, the way's name, and the label's place."""
 EARLY = (0.25, 0.4)
 """The seconds of a run alone at which `KERNEL` and cuBLAS in turns are sampled, after a warm-up."""
+STEADY = ((0.25, 0.8), (1.4, 1.7), (2.4, 2.65))
+"""Seconds of the runs alone at `SIZE` in which clocks hardly move."""
 WAYS = {
     "burst": "burst",
     "in turns": "in turns",
@@ -61,29 +63,28 @@ def both(size: int, protocol: str, inputs: str = "normal") -> np.ndarray:
     )
 
 
-def settled(size: int, inputs: str = "normal") -> np.ndarray:
-    """Return the mean ms, MHz, W and J of `KERNEL` and of cuBLAS in the second half of their runs alone.
+def runs(size: int = SIZE, inputs: str = "normal") -> list[sustained.Sustained]:
+    """Return the runs alone of `KERNEL` and cuBLAS and, on random numbers, cuBLAS's and 22's of ``lasting``."""
+    return [
+        *(sustained.of(who, size, inputs) for who in BOTH),
+        *(sustained.of(who, size, recording="lasting") for who in (cublas.gemm_ex, find("22")) if inputs == "normal"),
+    ]
 
-    On random numbers, cuBLAS's of the recording ``lasting`` come third.
-    """
+
+def settled(size: int, inputs: str = "normal") -> np.ndarray:
+    """Return the mean ms, MHz, W and J of each of `runs` in its second half."""
     return np.array(
         [
             [*(np.mean(of[len(of) // 2 :]) for of in dataclasses.astuple(run.samples)), run.joules]
-            for run in (
-                *(sustained.of(who, size, inputs) for who in BOTH),
-                *([sustained.of(cublas.gemm_ex, size, recording="lasting")] * (inputs == "normal")),
-            )
+            for run in runs(size, inputs)
         ]
     ).T
 
 
-def early(size: int = SIZE, inputs: str = "normal") -> np.ndarray:
-    """Return mean ms, MHz and W of both in `EARLY`, a part of their runs alone."""
+def early(size: int = SIZE, inputs: str = "normal", part: tuple[float, float] = EARLY) -> np.ndarray:
+    """Return mean ms, MHz and W of each of `runs` in a part of it."""
     return np.array(
-        [
-            run[(run[:, 0] > EARLY[0]) & (run[:, 0] <= EARLY[1]), 1:].mean(0)
-            for run in (seen(who, size, inputs) for who in BOTH)
-        ]
+        [run[(run[:, 0] > part[0]) & (run[:, 0] <= part[1]), 1:].mean(0) for run in map(seen, runs(size, inputs))]
     ).T
 
 
@@ -146,17 +147,17 @@ def protocols_table() -> Table:
 
 
 def clocks_table() -> Table:
-    """Return ms, MHz, watts and joules of a launch of 20 and of cuBLAS, by size, inputs and way."""
+    """Return ms, MHz and watts, by NVML and by the counter, of 20 and of cuBLAS, by size, inputs and way."""
     return Table(
-        ("M = N = K, inputs, way", "ms", "MHz", "million cycles", "W", "joules"),
+        ("M = N = K, inputs, way", "ms", "MHz", "million cycles", "W", "W by energy"),
         [
             (
                 name,
                 *(
-                    ", ".join(f"{each:{how}}" for each in of)
+                    ", ".join(f"{each:{how}}" for each in of[:3])
                     for of, how in zip(
-                        [*means[:2], means[0] * means[1] / 1000, *means[2:]],
-                        ("#.4g", ",.0f", "#.4g", ".0f", "#.4g"),
+                        [*means[:2], means[0] * means[1] / 1000, means[2], *1000 * means[3:] / means[0]],
+                        ("#.4g", ",.0f", "#.3g", ".0f", ".0f"),
                         strict=False,
                     )
                 ),
@@ -171,8 +172,9 @@ def clocks_table() -> Table:
                 (f"{SIZE}, random, in turns", by_turns()),
             )
         ],
-        f"20, cuBLAS and, if there is a third value, cuBLAS in another recording: means of a launch, {card().name}",
-        "MHz and W: by NVML. Cycles: ms · MHz. Joules: by the card's counter. Alone: from 2 s on, unless told.",
+        f"20, cuBLAS and, if there is a third value, cuBLAS in the later recording: means of a launch, {card().name}",
+        "MHz and W: by NVML. Cycles: ms · MHz. W by energy: joules of a launch, by the card's counter, divided by its "
+        "time. Alone: from 2 s on, unless told.",
     )
 
 
@@ -194,16 +196,21 @@ def gains_table() -> Table:
     )
 
 
-def seen(who: Kernel | cublas.Gemm, size: int = SIZE, inputs: str = "normal") -> np.ndarray:
+def seen(run: sustained.Sustained) -> np.ndarray:
     """Return seconds, ms, MHz and watts of each sample of a run alone."""
-    of = sustained.of(who, size, inputs).samples
-    return np.stack((np.cumsum(of.ms) / np.sum(of.ms) * recording().settings["lasting_s"], *dataclasses.astuple(of)), 1)
+    return np.stack(
+        (
+            np.cumsum(run.samples.ms) / np.sum(run.samples.ms) * recording().settings["lasting_s"],
+            *dataclasses.astuple(run.samples),
+        ),
+        1,
+    )
 
 
 def by_time() -> np.ndarray:
     """Return the middle of each quarter of a second of the runs alone, and 20's share of cuBLAS's speed in % in it."""
     ends = np.arange(0.25, recording().settings["lasting_s"] + 0.25, 0.25)
-    ms = ([np.mean(of[np.ceil(4 * of[:, 0]) == 4 * end, 1]) for end in ends] for of in map(seen, reversed(BOTH)))
+    ms = ([np.mean(of[np.ceil(4 * of[:, 0]) == 4 * end, 1]) for end in ends] for of in map(seen, runs()[1::-1]))
     return np.stack((ends - 0.125, 100 * np.divide(*ms)), 1)
 
 
@@ -225,7 +232,7 @@ def course() -> Figure:
     lines = [
         (band, seen(of)[:, (0, 1 + band)], colour)
         for band in range(3)
-        for of, colour in zip(BOTH, (BLUE, ORANGE), strict=True)
+        for of, colour in zip(runs()[:2], (BLUE, ORANGE), strict=True)
     ]
     for band, points, colour in [*lines, (3, by_time(), INK)]:
         chart.write(chart.left, chart.at(0, -0.15 - band)[1], BANDS[band][0] * (colour != ORANGE))  # once a band
@@ -245,17 +252,24 @@ def recording() -> files.Recording[sustained.Sustained]:
 
 def figures() -> dict[str, str]:
     """Return the page's figures, by the names under which it shows them, if what it says of them holds."""
-    limit, settings, runs = recording().provenance["power_limit_watts"], recording().settings, [seen(of) for of in BOTH]
-    start, over, after = (
-        [run[(run[:, 0] > begin) & (run[:, 0] < end)] for run in runs]
-        for begin, end in ((0, 0.03), (0.25, 0.8), (0.8, 4))
+    limit, settings, both_seen = (
+        recording().provenance["power_limit_watts"],
+        recording().settings,
+        [*map(seen, runs()[:2])],
+    )
+    start, over, swings = (
+        [run[(run[:, 0] > begin) & (run[:, 0] < end)] for run in both_seen]
+        for begin, end in ((0, 0.03), (0.25, 0.8), (1.7, 4))
     )
     still, alone, small_still, small, first, turns = (
         *(settled(size, of) for size, of in product(SIZES, INPUTS.values())),
         early(),
         by_turns(),
     )
-    nine = {size: [of for name in RECORDINGS for of in by_process(KERNEL, size, name)] for size in SIZES}
+    ten = {
+        size: [share(size, "in turns"), *(of for name in RECORDINGS for of in by_process(KERNEL, size, name))]
+        for size in SIZES
+    }
     leads, same = (
         np.array([np.concatenate(gains(size, of[size])) for size in SIZES])
         for of in (dict.fromkeys(SIZES, find("19")), AGAIN)
@@ -264,42 +278,61 @@ def figures() -> dict[str, str]:
         {way: share(size, way, kind) for way in ("in turns", "early", "lasting")}
         for size, kind in product(SIZES, INPUTS.values())
     )
-    cycles = [of[0, 0] * of[1, 0] for of in (still, alone, first, turns)]  # of 20's same code
-    off = np.array([of[0] / of[3] * limit / 1000 - 1 for of in (alone, small)])  # ms against the energy's
-    since = {of: share(SIZE, "in turns", of) - bursts(SIZE, of) for of in INPUTS.values()}  # the bursts, points gained
+    cycles, lower, energy, flat, width, since, in_turns, caps, read = (
+        [of[0, 0] * of[1, 0] for of in (still, alone, first, turns)],  # of 20's same code
+        1 - alone[1, 0] / alone[1, 1:3],  # how much lower 20's clock is than cuBLAS's
+        1000 * alone[3] / alone[0],  # watts by the counter
+        [  # 20's leads while the clocks hardly move
+            100 * ms[1] / ms[0] - 100 for ms in (early(part=part)[0] for part in STEADY)
+        ],
+        persistent.leads(KERNEL, persistent.STEPS[2], SIZE),  # by 224 columns instead of 256
+        {of: share(SIZE, "in turns", of) - bursts(SIZE, of) for of in INPUTS.values()},  # the bursts, points gained
+        [sustained.of(KERNEL, size, protocol="in turns") for size in SIZES],
+        [sustained.of(who, SIZE, "zeros").reasons for who in BOTH],
+        [  # the clock last read in turns, in each process
+            sustained.of(KERNEL, SIZE, protocol="in turns").samples.sm_mhz[-1],
+            *(of.own.sm_mhz[-1] for name in RECORDINGS for of in copy_engine.timed(KERNEL, SIZE, name).processes),
+        ],
+    )
     assert (
         98.5 < own["lasting"] < 99.5
         and 100 < 100 * alone[0, 2] / alone[0, 0] < 100.5
         and 99.5 < 100 * small[0, 2] / small[0, 0] < 100
         and (bursts(SIZE) < 98.5).all()
         and COUNTED[0][1] == round(settings["chunks"] * 2 * both(SIZE, "burst")[0] / 1000, 3)
-        and len(nine[SIZE]) == 9
-        and min(nine[SIZE]) - 100 > 100 * abs(same[0]).max()
-        and min(nine[SIZE]) < own["in turns"] < max(nine[SIZE])
-        and min(nine[4096]) < 100 < max(nine[4096])
+        and [len(of) for of in (*ten.values(), read)] == [10, 10, 10]
+        and min(ten[SIZE]) - 100 > 100 * abs(same[0]).max()
+        and min(ten[4096]) < 100 < max(ten[4096])
         and abs(zeros["in turns"] - zeros["early"]) < 0.15 > abs(zeros["in turns"] - zeros["lasting"])
         and own["in turns"] > own["early"] + 2.5 > own["lasting"] + 3.5
         and np.ptp([*small_zeros.values()]) < 0.4 < 2 < np.ptp([*small_own.values()])
         and since["zeros"].min() > 0.5 * since["normal"].max()
         and all({*of[:, 2]} == {1965} and of[:, 1].max() < 1.47 for of in start)
         and all(limit < of[:, 3].min() and of[:, 2].max() < 1600 and of[:, 1].min() > 1.6 for of in over)
-        and all(of[:, 3].min() < 0.8 * limit and of[:, 1].max() > 2 and of[:, 2].min() < 1250 for of in after)
+        and all(of[of[:, 0] > 0.8, 1].max() > 2 and of[of[:, 0] > 0.8, 3].min() < 0.8 * limit for of in both_seen)
+        and all(of[:, 1].max() > 1.8 and of[:, 3].min() < 0.95 * limit for of in swings)
+        and 0.5 < min(flat) < max(flat) < 1
         and 0.98 * limit < min(alone[2].min(), small[2].min()) <= max(alone[2].max(), small[2].max()) < limit
-        and 0 < off.min() < off.max() < 0.015
+        and abs(alone[2, 0] / alone[2, 1] - 1) < 0.001
         and alone[3, 0] > alone[3, 1:].max()
+        and swings[0][:, 2].min() < 0.95 * swings[1][:, 2].min()
+        and alone[0, 3] < alone[0, :3].min()
         and still[1, 0] == still[1, 1]
         and small_still[1, 0] == small_still[1, 1]
         and still[0, 0] < 0.97 * still[0, 1]
         and max(still[2].max(), small_still[2].max()) < 0.65 * limit
         and first[2].min() > limit < turns[2].min()
+        and all({*run.reasons} == {4} for run in runs()[:2])
+        and not any(of.reasons for of in in_turns)
         and abs(np.divide(*turns[1]) - 1) < 0.003
-        and turns[1].min() > first[1].max()
-        and alone[1, 0] < alone[1, 1:].min()
-        and {*sustained.of(KERNEL, SIZE, "zeros").reasons} == {4}
+        and lower.min() > max(cycles) / min(cycles) - 1
+        and {*caps[0]} == {4}
         and persistent.chosen(8192) == 224 == AGAIN[8192].parameters["BN"]
-        and persistent.chosen(4096) == 256 == AGAIN[4096].parameters["BN"]
+        and persistent.chosen(4096) == 256 == AGAIN[4096].parameters["BN"] == find("19").parameters["BN"]
         and (leads.min(1) > 3 * abs(same).max(1)).all()
-        and {len(sustained.of(KERNEL, size, protocol="in turns").samples.ms) for size in SIZES} == {15}
+        and width.min() > 0
+        and np.ptp(same[0]) < 0.01
+        and {len(of.samples.ms) for of in in_turns} == {15}
         and {len(of.own.ms) for name in RECORDINGS for of in copy_engine.timed(KERNEL, SIZE, name).processes} == {11}
     )
     return {
@@ -307,34 +340,50 @@ def figures() -> dict[str, str]:
         "cuBLAS": recording().provenance["cublas"],
         "limit": f"{limit} W",
         "seconds": f"{settings['lasting_s']:g} s",
-        "reads": f"{settings['lasting_s'] / np.mean([np.count_nonzero(np.diff(run[:, 3])) for run in runs]):.1f} s",
+        "reads": f"{settings['lasting_s'] / np.mean([np.count_nonzero(np.diff(of[:, 3])) for of in both_seen]):.1f} s",
         "burst ms": f"{round(settings['chunks'] * 2 * both(SIZE, 'burst')[0], -1):.0f} ms",
-        "sample": f"{2 * both(SIZE, 'in turns')[0]:.1f} ms",
         **{way: f"{share(SIZE, way) / 100:.2f}" for way in ("burst", "in turns", "lasting")},
+        "lasting again": f"{alone[0, 2] / alone[0, 0]:.2f}",
         "burst lead": f"{100 * (100 / bursts(SIZE).max() - 1):.1f}%",
-        "lead": f"{span(np.array(nine[SIZE]) - 100)}%",
+        "bursts apart": f"{np.ptp(bursts(4096, 'zeros')):.1f}",
+        "lead": f"{span(np.array(ten[SIZE]) - 100)}%",
+        "least lead": f"{min(ten[SIZE]) - 100:.1f}%",
         "alone lead": f"{100 * (100 / own['lasting'] - 1):.1f}%",
-        **{f"again {size}": f"{of[0, 2] / of[0, 1] - 1:.1%}" for size, of in ((SIZE, alone), (4096, small))},
+        "again 8192": f"{alone[0, 2] / alone[0, 1] - 1:.1%}",
         "again lead": f"{alone[0, 2] / alone[0, 0] - 1:.1%}",
         **{f"zeros {way}": f"{of - 100:.1f}%" for way, of in zeros.items() if way != "early"},
-        "apart": f"{own['in turns'] - own['lasting']:.1f}",
+        "apart": f"{round(own['in turns'], 1) - round(own['lasting'], 1):.1f}",
+        "apart early": f"{round(own['in turns'], 1) - round(own['early'], 1):.1f}",
+        "apart later": f"{round(own['early'], 1) - round(own['lasting'], 1):.1f}",
+        "early again": f"{own['in turns'] - 100 * first[0, 2] / first[0, 0]:.1f}",
+        "early": "{} to {} s".format(*EARLY),
+        "steady": ", ".join("{} to {}".format(*part) for part in STEADY) + " s",
+        "flat": f"{span(flat)}%",
+        **{f"deep {who}": f"{of[:, 2].min():,.0f} MHz" for who, of in zip(("20", "cuBLAS"), swings, strict=True)},
+        "read": f"{min(read):,.0f} to {max(read):,.0f}",
+        "early clocks": " and ".join(f"{of:,.0f}" for of in first[1, :2]),
         **{f"{name} since": f"{span(since[kind])}" for name, kind in INPUTS.items()},
-        "few fewer cycles": f"{span(100 * (1 - small[0, 0] * small[1, 0] / (small[0] * small[1])[1:]))}%",
         "cycles differ": f"{max(cycles) / min(cycles) - 1:.0%}",
-        **{f"burst {kind}": f"{sustained.of(KERNEL, SIZE, kind, 'burst').ms:.2f}" for kind in INPUTS.values()},
         "burst added": " and ".join(
             f"{of:.0%}" for of in np.divide(*(both(SIZE, "burst", of) for of in ("normal", "zeros"))) - 1
         ),
         "alone added": " and ".join(f"{of:.0%}" for of in alone[0, :2] / still[0] - 1),
-        "less clock": f"{span(100 * (1 - alone[1, 0] / alone[1, 1:]))}%",
+        "less clock": f"{span(100 * lower, '.0f')}%",
         "apart again": f"{own['in turns'] - 100 * alone[0, 2] / alone[0, 0]:.1f}",
         "dose": ", ".join(f"{share(4096, 'lasting', kind):.1f}" for kind in ("zeros", "ones", "few bits", "normal")),
-        "below": f"{1 - min(alone[2].min(), small[2].min()) / limit:.1%}",
-        "off": f"{off.max():.1%}",
-        "zeros joules": f"{still[3, 0] / still[3, 1] - 1:.0%}",
+        "below": f"{1 - np.min([alone[2, :3], small[2, :3]]) / limit:.1%}",
+        "watts": f"{alone[2, 0]:.0f} W",
+        "by energy": f"{energy[0]:.0f} and {energy[1]:.0f} W",
+        "more joules": f"{alone[3, 0] / alone[3, 1] - 1:.1%}",
+        "lead 22": f"{alone[0, 2] / alone[0, 3] - 1:.1%}",
+        "watts 22": f"{alone[2, 3]:.0f} and {alone[2, 2]:.0f} W",
         "zeros clock": f"{still[1, 0]:,.0f} MHz",
         "zeros watts": f"{still[2, 0]:.0f} and {still[2, 1]:.0f} W",
-        **{f"nine {size}": f"{span(of)}%" for size, of in nine.items()},
+        "caps": " and ".join(f"{of.count(4)} of {len(of)}" for of in caps),
+        "highest": f"{recording().provenance['sm_clock_max_mhz']:,} MHz",
+        "width": f"{span(100 * width)}%",
+        "spread": f"{100 * np.ptp(gains(SIZE, find('19'))[1]):.1f}",
+        "ten 4096": f"{span(ten[4096])}%",
         **{f"lead {size}": f"{100 * of.min():.1f}%" for size, of in zip(SIZES, leads, strict=True)},
         **{f"same {size}": f"{100 * abs(of).max():.1f}%" for size, of in zip(SIZES, same, strict=True)},
     }
