@@ -10,9 +10,10 @@ from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
 from ..draw.figure import BLUE, GREEN, INK, LINE, MARGIN, ORANGE, PALE, WIDTH, Figure, Page
-from ..experiments import sustained
+from ..experiments import clocks, sustained
 from ..experiments.ceilings import card, place
 from ..measure.nsight import counted
+from ..records import files
 from ..records.timings import paired
 from ..variants import HOPPER_STEPS, HOPPER_WIDTHS, find_variant
 from .copy_engine import PRODUCT, SIZES, TWICE, timed
@@ -22,7 +23,7 @@ TILE = KERNEL.parameters
 STEPS = (*HOPPER_STEPS, KERNEL)
 ALL = (2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192)
 """The sizes of `copy_engine.TWICE`, smallest first."""
-AT_ONCE = find_variant("20", "all at once")
+AT_ONCE, IN_PAIRS = (find_variant("20", label) for label in ("all at once", "in pairs"))
 WITH_AND_WITHOUT = {256: STEPS[2:0:-1], 224: HOPPER_WIDTHS[1::-1], 192: HOPPER_WIDTHS[:1:-1]}
 """20 with clusters and without, by the columns of its tile."""
 
@@ -280,9 +281,13 @@ def spent(kernel: Kernel) -> list[float]:
 def profiles_table() -> Table:
     """Return the cycles of single launches at 4096, and what of them has work but no products, or no work."""
     return Table(
-        ("one launch", "cycles", "with work, but no products", "without work"),
+        ("one launch", "cycles", "with work, but no products", "without work", "million L2 sectors"),
         [
-            (name, *(f"{round(cycles, -2):,.0f}" for cycles in np.delete(spent(kernel), 1)))
+            (
+                name,
+                *(f"{round(cycles, -2):,.0f}" for cycles in np.delete(spent(kernel), 1)),
+                f"{profile(kernel)['L2 sectors'] / 1e6:.1f}",
+            )
             for name, kernel in zip(
                 ("19", "blocks stay, and write late", "and in groups", "and in clusters: 20", "20, the same code"),
                 (NINETEEN, *STEPS),
@@ -291,7 +296,11 @@ def profiles_table() -> Table:
         ],
         f"Cycles of an average SM, M = N = K = 4096, by Nsight Compute, {card().name}",
         f"Work and pauses are derived. The products take {spent(KERNEL)[1]:,.0f} cycles by the data sheet. Divided by "
-        "the share of time that Nsight's tensor cores are used, they give the cycles with work.",
+        "the share of time that Nsight's tensor cores are used, they give the cycles with work. DRAM moves "
+        + " to ".join(
+            f"{of(profile(each)['DRAM bytes'] for each in (NINETEEN, *STEPS)) / 1e6:.0f}" for of in (min, max)
+        )
+        + " MB in each launch.",
     )
 
 
@@ -303,7 +312,7 @@ def both(found: Sequence[float], how: str = ".1f", mark: str = "%") -> str:
 def figures() -> dict[str, str]:
     """Return the page's figures, by the names under which it shows them, if what it says of them holds."""
     (eighteen, *steps), (before, *more) = shares((EIGHTEEN, *STEPS)), [*map(spent, (NINETEEN, *STEPS))]
-    stay, once, late, groups, clusters, shared, widths, against = (  # by size, and by process
+    stay, once, late, groups, clusters, shared, widths, against, traded = (  # by size, and by process
         np.array([leads(kernel, base, size) for size in SIZES])
         for kernel, base in (
             (STEPS[0], NINETEEN),
@@ -314,6 +323,7 @@ def figures() -> dict[str, str]:
             (STEPS[2], STEPS[0]),
             (KERNEL, STEPS[2]),
             (KERNEL, EIGHTEEN),
+            (STEPS[2], IN_PAIRS),
         )
     )
     gains, taken, by_width, columns = (
@@ -331,7 +341,8 @@ def figures() -> dict[str, str]:
         shares([of for of, _ in WITH_AND_WITHOUT.values()], ALL),
         np.array([[hopper.columns(of, size, size, place()) for size in ALL] for of in hopper.WIDTHS[:3]]),
     )
-    off, alone = (  # a width's gain less the formula's, by size and recording; ms and mJ, for seconds
+    # a width's gain less the formula's, by size and recording; ms and mJ, for seconds; counters; the clocks alone
+    off, alone, sectors, lasting, points, power, (mhz, watts), (small, added, odd) = (
         by_width / by_width[0] - columns[:1, :, None] / columns[..., None],
         [
             (np.mean(of.samples.ms[len(of.samples.ms) // 2 :]), 1e3 * of.joules)
@@ -340,23 +351,26 @@ def figures() -> dict[str, str]:
                 *(sustained.of(sustained.RIVALS[0], recording=name) for name in ("sustained", "lasting")),
             )
         ],
-    )
-    first, then, small, added, odd = (
-        timed(*of)
-        for of in (
-            (NINETEEN, 4096, "order"),
-            (KERNEL, 4096, "order"),
-            (KERNEL, 512, "any_shape"),
-            (KERNEL, 4096, "added"),
-            (KERNEL, 4095, "any_shape"),
-        )
+        [profile(of)["L2 sectors"] for of in STEPS],
+        clocks.of(KERNEL),
+        [timed(KERNEL, 4096, name) for name in TWICE],
+        files.load("sustained", files.Recording[sustained.Sustained]).provenance,
+        [  # of each sample, those of 20 first
+            [
+                [each for run in timed(of, 4096, name).processes for each in getattr(run.own, what)]
+                for of in (KERNEL, EIGHTEEN)
+                for name in TWICE
+            ]
+            for what in ("sm_mhz", "watts")
+        ],
+        [timed(KERNEL, size, name) for size, name in ((512, "any_shape"), (4096, "added"), (4095, "any_shape"))],
     )
     assert (
         [
             [size for size, of in zip(SIZES, found, strict=True) if nearly(of, size)]
-            for found in (stay, once, late, groups, clusters, shared)
+            for found in (stay, once, late, groups, clusters, shared, traded)
         ]
-        == [[4096, 8192], [4096], [], [], [], []]
+        == [[4096, 8192], [4096], [], [], [], [], [2048, 4096]]
         and [size for size, of in zip(SIZES, against, strict=True) if nearly(of, size)] == list(SIZES)
         and [of.mean() > 0 for of in against] == [False, True, True, True]
         and not any(nearly(leads(NINETEEN, EIGHTEEN, size), size) for size in SIZES)
@@ -364,7 +378,11 @@ def figures() -> dict[str, str]:
         and rounds(2048) < 1
         and STEPS[2].parameters == TILE
         and 0.95 * before[2] < more[2][2] < before[2]
-        and then.percent_of_cublas / first.percent_of_cublas - 1 > copies(4096)
+        and odd.searched.algorithm.endswith("padded")
+        and abs(sectors[1] - sectors[0]) < abs(sectors[3] - sectors[2])
+        and 0.9 * before[2] < more[3][2]
+        and max(map(max, mhz)) < 0.9 * card().boost_mhz
+        and min(map(min, watts)) > 0.95 * power["power_limit_watts"]
         and odd.percent_of_cublas < small.percent_of_cublas < 75
         and [sum(map(nearly, gains[width], ALL)) for width in (256, 224, 192)] == [0, 6, 9]
         and [size for size in ALL if nearly(taken[size], size)] == [2560, 3072]
@@ -396,10 +414,20 @@ def figures() -> dict[str, str]:
         },
         "alone": " against ".join(f"{ms:.4f} ms and {mj:.1f} mJ" for ms, mj in alone[1::-1]),
         "alone_cublas": f"{abs(alone[3][0] / alone[2][0] - 1):.1%}",
-        "first_19": f"{first.percent_of_cublas:.1f}%",
-        "then_20": f"{then.percent_of_cublas:.1f}%",
+        "paused_19": f"{round(before[2], -2):,.0f}",
+        "paused": both([round(of[2], -2) for of in more[2:]], ",.0f", ""),
+        "rate": f"{both([of.tflops for of in points], '.0f', '')} TFLOP/s",
+        "of_sheet": both([of.tflops / 9.894 for of in points], ".0f"),
+        "of_clock": both(
+            [100 * before[1] / (of.ms * 1e3 * np.median(at)) for of, at in zip(points, mhz[:2], strict=True)], ".0f"
+        ),
+        "nvml": f"{lasting.nvml_mhz / lasting.own_mhz - 1:.0%}",
+        "mhz": f"{min(map(min, mhz)):,} to {max(map(max, mhz)):,} MHz",
+        "watts": f"{min(map(min, watts))} to {max(map(max, watts))} W",
+        "limit": f"{power['power_limit_watts']} W",
         "no_work": both([round(of[3], -2) for of in more[2:]], ",.0f", ""),
         "late": span(late[2]),
+        "trade": span(traded[2]),
         "groups": span(groups[2]),
         "groups_8192": span(groups[3]),
         "clusters": span(clusters[2]),
@@ -407,6 +435,7 @@ def figures() -> dict[str, str]:
         "stay_2048": span(stay[0]),
         "once": span(once[2]),
         "shared": span(shared[2]),
+        "against": span(against[2]),
         "against_2048": span(against[0]),
         "widths": span(widths[1]),
         **{f"gains_{width}": span(of) for width, of in gains.items()},
@@ -417,4 +446,5 @@ def figures() -> dict[str, str]:
         "added": f"{added.percent_of_cublas:.0f}%",
         "odd_ms": f"{odd.ms:.2f} ms",
         "odd_cublas": f"{odd.cublas_ms:.2f}",
+        "odd_padded": f"{odd.searched.ms:.3f}",
     }
