@@ -74,7 +74,13 @@ def times() -> Table:
     """Return the recorded times of `PLACES`."""
     rows = [(name, *(f"{milliseconds(of):.3f}" for of in kernels)) for name, kernels in PLACES.items()]
     heads = ("ms", "128 × 256 × 8, one block on an SM", "128 × 128 × 16, two blocks")
-    return Table(heads, rows, f"M = N = K = {profiles.SIZE}, {card().name}", "In the small tile, 11 has two stages.")
+    return Table(
+        heads,
+        rows,
+        f"M = N = K = {profiles.SIZE}, {card().name}",
+        "In the small tile, 11 has two stages: three would take "
+        f"{3 * 4 * SMALL_TILE['BK'] * (SMALL_TILE['BM'] + 4 + SMALL_TILE['BN']):,} bytes, over 48 KiB ({48 * 1024:,}).",
+    )
 
 
 def _ahead() -> dict[str, list[Point]]:
@@ -114,10 +120,12 @@ def figures() -> dict[str, str]:
     (front, small_front), (ten, small_ten), (first, small_first), (own, small) = (
         map(milliseconds, kernels) for name, kernels in PLACES.items() if name != "09"
     )
-    others = RUNG.variant(WM=128, WN=32), find_variant("09", "any warp tile", WM=16, WN=128)
-    tall, wide = map(milliseconds, others)
-    assert 1.02 * own < first < front and first < 1.03 * own < 1.03 * tall
-    assert wide < small_first < small < small_front < small_ten
+    tall, wide = map(milliseconds, (RUNG.variant(WM=128, WN=32), find_variant("09", "any warp tile", WM=16, WN=128)))
+    assert (
+        1.02 * own < first < front
+        and first < 1.03 * own < 1.03 * tall
+        and wide < small_first < small < small_front < small_ten
+    )
     races = [
         {
             before.M: after.ms / before.ms - 1
@@ -149,20 +157,37 @@ def figures() -> dict[str, str]:
         and trips["15"] < 0.65 * trips["10"]
         and not any(resources(of[1]).spill_store_bytes for name, of in PLACES.items() if name.endswith("as it is"))
     )
-    ten_small, eleven_small = (
-        (of[profiles.DISPATCH], dispatched(of, one_at_a_time(reads(kernel))))
+    spent = {
+        kernel: counted(kernel, (profiles.SIZE,) * 3, "variant_profiles")
         for kernel in (BUFFERED.variant(**SMALL_TILE), RUNG.variant(**SMALL_TILE, STAGES=2))
-        for of in [counted(kernel, (profiles.SIZE,) * 3, "variant_profiles")]
+    }
+    ten_small, eleven_small = (
+        (of[profiles.DISPATCH], dispatched(of, one_at_a_time(reads(kernel)))) for kernel, of in spent.items()
     )
-    begun = counted(RUNG, (profiles.SIZE,) * 3, cards.folder("h200") / "counters.json")
-    again = counted(RUNG, (profiles.SIZE,) * 3, "counters")
+    before, after = spent.values()
+    moved = {
+        name: after[state] - before[state]
+        for name, state in {
+            "dispatch": profiles.DISPATCH,
+            "ready": "state: another warp was chosen",
+            "shared": profiles.SHARED,
+            "barrier": profiles.BARRIER,
+            "L2": profiles.L2,
+            "in all": profiles.BETWEEN,
+        }.items()
+    }
+    begun, again = (
+        counted(RUNG, (profiles.SIZE,) * 3, record) for record in (cards.folder("h200") / "counters.json", "counters")
+    )
     assert (
         again["copy_wavefronts"] == begun["copy_wavefronts"] == 2 * begun["copy_conflicts"]
         and 1.9 < ten_small[0] / eleven_small[0] < 2.1
         and all(0.4 < told / held < 0.6 for held, told in (ten_small, eleven_small))
+        and [name for name, cycles in moved.items() if cycles < 0] == ["dispatch", "ready", "in all"]
     )
     return {
         "card": card().name,
+        **{f"moved {name}": f"{cycles:+.2f}".replace("-", "−") for name, cycles in moved.items()},
         **{f"trip {rung}": f"{cycles:,.0f}" for rung, cycles in trips.items()},
         "scatter": f"{scatter:.1%}",
         "slower": f"{own / ten - 1:.1%}",
