@@ -178,10 +178,15 @@ def extents(text: str, names: Mapping[str, int | str]) -> tuple[int, ...]:
         if not isinstance(names.get(text.strip()), str):
             break
         text = str(names[text.strip()])
+    return tuple(evaluate(part, names) for part in _sides(text))
+
+
+@lru_cache(maxsize=1024)  # where a launch is looked for, each of its texts is evaluated for many sizes
+def _sides(text: str) -> tuple[str, ...]:
+    """Return what is between the brackets of ``dim3(a, b)``, ``(a, b)`` or ``{a, b}``, or the text as it is."""
     inner = re.fullmatch(r"\s*(?:dim3)?\s*[({](.*)[)}]\s*", text, re.DOTALL)
-    if inner and closing(text, re.search(r"[({]", text).start(), "{}" if "{" in text else "()") >= len(text.rstrip()):
-        return tuple(evaluate(part, names) for part in parts(inner[1]))
-    return (evaluate(text, names),)
+    end = closing(text, re.search(r"[({]", text).start(), "{}" if "{" in text else "()") if inner else 0
+    return tuple(parts(inner[1])) if inner and end >= len(text.rstrip()) else (text,)
 
 
 _OPERATORS: dict[type, Callable[..., int]] = {
@@ -214,31 +219,27 @@ def evaluate(text: str, names: Mapping[str, int | str]) -> int:
     ArgumentError
         It is something else, a name is unknown, or something is divided by zero.
     """
-    return _evaluate(text, names, ())
 
-
-def _evaluate(text: str, names: Mapping[str, int | str], within: tuple[str, ...]) -> int:
     def value(node: ast.AST) -> int:
         match node:
-            case ast.Constant(value=bool() | int() as number):
-                return int(number)
-            case ast.Constant(value=float() as number) if number == int(number):
+            case ast.Constant(value=bool() | int() | float() as number) if number == int(number):
                 return int(number)
             case ast.Name(id="true" | "false" as name):
                 return int(name == "true")
             case ast.Call(func=ast.Name(id="ceil" | "ceilf"), args=[ast.BinOp(left=left, op=ast.Div(), right=right)]):
                 return _CALLS["cdiv"](value(left), value(right))
-            case ast.Name(id=name) if name in names and name not in within:
-                known = names[name]
-                return _evaluate(known, names, (*within, name)) if isinstance(known, str) else int(known)
+            case ast.Name(id=name) if isinstance(names.get(name), str):
+                return evaluate(names[name], {other: names[other] for other in names if other != name})
+            case ast.Name(id=name) if name in names:
+                return int(names[name])
             case ast.Attribute(value=ast.Name(id=name), attr="x" | "y" | "z" as axis) if name in names:
                 return (*extents(name, names), 1, 1)["xyz".index(axis)]
-            case ast.BinOp(left=left, op=of, right=right) if type(of) in _OPERATORS:
+            case ast.BinOp(left=left, op=of, right=right) | ast.Compare(left=left, ops=[of], comparators=[right]) if (
+                type(of) in _OPERATORS
+            ):
                 return int(_OPERATORS[type(of)](value(left), value(right)))
             case ast.UnaryOp(op=of, operand=one) if type(of) in _OPERATORS:
                 return int(_OPERATORS[type(of)](value(one)))
-            case ast.Compare(left=left, ops=[of], comparators=[right]) if type(of) in _OPERATORS:
-                return int(_OPERATORS[type(of)](value(left), value(right)))
             case ast.BoolOp(op=of, values=several):
                 return int((all if isinstance(of, ast.And) else any)(value(one) for one in several))
             case ast.IfExp(test=test, body=body, orelse=other):
@@ -248,6 +249,16 @@ def _evaluate(text: str, names: Mapping[str, int | str], within: tuple[str, ...]
         raise SyntaxError
 
     code = re.sub(r"\bsizeof\s*\(\s*(\w+)\s*\)", lambda of: str(_SIZES.get(names.get(of[1], of[1]), of[0])), text)
+    try:
+        return value(_parsed(code))
+    except (SyntaxError, TypeError, ValueError, ArithmeticError, RecursionError, MemoryError):
+        known = ", ".join(name for name in names) or "none"
+        raise ArgumentError(text.strip(), "no whole number", f"numbers, arithmetic, and the names {known}") from None
+
+
+@lru_cache(maxsize=1024)  # as above
+def _parsed(code: str) -> ast.expr:
+    """Return Python's tree of arithmetic in C++ without ``sizeof``, or raise what ``ast.parse`` does."""
     code = re.sub(r"\b(?:static_cast|std)\s*(?:<[^<>]*>|::)", "", code)
     code = re.sub(r"\b(\d+(?:\.\d*)?|0[xX][\da-fA-F]+)(?:[uUlLfF]+)\b", r"\1", re.sub(_CAST, "", code))
     code = code.replace("&&", " and ").replace("||", " or ")
@@ -257,11 +268,7 @@ def _evaluate(text: str, names: Mapping[str, int | str], within: tuple[str, ...]
         test, rest = (test[1:], rest[:-1]) if test.count("(") > test.count(")") else (test, rest)
         then, _, other = rest.partition(":")
         code = f"(({then}) if ({test}) else ({other}))"
-    try:
-        return value(ast.parse(code.strip(), mode="eval").body)
-    except (SyntaxError, TypeError, ValueError, ArithmeticError, RecursionError, MemoryError):
-        known = ", ".join(name for name in names) or "none"
-        raise ArgumentError(text.strip(), "no whole number", f"numbers, arithmetic, and the names {known}") from None
+    return ast.parse(code.strip(), mode="eval").body
 
 
 def _rounds_up(name: str, given: list[ast.expr]) -> bool:
