@@ -123,24 +123,37 @@ def shared_judged(kernel, case, on_gpu=None, architecture=ARCHITECTURE):
     if on_gpu is not False or not isinstance(kernel, Kernel):
         return judged(kernel, case, on_gpu, architecture)
     told_by = kernel, kernel.files, kernel.dynamic_shared_bytes, type(kernel.family).__qualname__, case, architecture
-    return left(hashlib.sha256(repr(told_by).encode()), lambda: judged(kernel, case, on_gpu, architecture))
+
+    def alone():  # nobody else asks for the run of a check: its verdict is enough
+        with replaced(*ALONE):
+            return judged(kernel, case, on_gpu, architecture)
+
+    return left(hashlib.sha256(repr(told_by).encode()), alone)
 
 
-def share():
-    """Let kernels share their runs, and checks their verdicts, with whatever else pytest runs."""
-    simulator.Machine, simulator.parse = SharedMachine, lambda *text: text
-    correctness.judged = shared_judged
+ALONE = simulator.Machine, simulator.parse, judged
+TOGETHER = SharedMachine, lambda *text: text, shared_judged
 
 
 @contextlib.contextmanager
-def sharing():
-    """`share` for a while."""
+def replaced(*by):
+    """Let a machine, a parser and a judge take the place of those that there are, for a while."""
     before = simulator.Machine, simulator.parse, correctness.judged
-    share()
+    simulator.Machine, simulator.parse, correctness.judged = by
     try:
         yield
     finally:
         simulator.Machine, simulator.parse, correctness.judged = before
+
+
+def share():
+    """Let kernels share their runs, and checks their verdicts, with whatever else pytest runs."""
+    simulator.Machine, simulator.parse, correctness.judged = TOGETHER
+
+
+def sharing():
+    """`share` for a while."""
+    return replaced(*TOGETHER)
 
 
 STARTUP = f"""

@@ -128,6 +128,14 @@ def test_a_second_verdict_is_the_first(ran, tmp_path):
     assert asked == [(2, 4)] * 2
 
 
+def test_a_check_leaves_its_verdict_alone(ran, tmp_path):
+    """Nobody asks for its run, which would take as long to keep again; what is run after it is shared as before."""
+    assert check(TILE, 33, 20, 40, on_gpu=False).passed
+    assert len(list(tmp_path.iterdir())) == 1
+    simulate(TILE, floats(40, 33), floats(33, 35))
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_notebooks_share_theirs(tmp_path, monkeypatch):
     """Where `conftest` says so, a kernel takes what another process has left."""
     monkeypatch.setenv(shared_runs.FOLDER, str(tmp_path))

@@ -64,8 +64,11 @@ def test_recordings_are_whole_and_of_the_kernels_as_they_are(name):
 
 @pytest.mark.filterwarnings("error")
 @for_each(which=CHECKED)
-def test_results_are_bit_identical(which):
-    """This holds in every case, on tensor cores too, whose additions are known by measurement; see `ptxsim.tensor`."""
+def test_results_are_bit_identical(which, share_runs):
+    """This holds in every case, on tensor cores too, whose additions are known by measurement; see `ptxsim.tensor`.
+
+    The simulated runs are shared with the chapters.
+    """
     kernel = CHECKED[which]
     recorded = {point.case: point.sha256 for point in files.find(CHECKSUMS, kernel, "checksums")}
     got = {case: checksums.digest(kernel, of) for case, of in enumerate(checksums.CASES)}
