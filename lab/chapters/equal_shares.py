@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import pairwise, product
 from math import inf, prod
@@ -23,9 +22,9 @@ from ..draw.figure import BODY, INK, Figure
 from ..experiments import ceilings, sustained, tune
 from ..model.sass import hot_loop, sass
 from ..paths import RESULTS
-from ..records.shapes import SHAPES, SQUARES
+from ..records.shapes import FAMILY_OF, SHAPES, SQUARES
 from ..records.sizes import Size, times_of
-from ..records.timings import Point, load, recorded
+from ..records.timings import Point, Spread, load, recorded
 from ..variants import ANY_SHAPE, OVERLAP
 
 KERNEL, BEFORE = find("22_any_shape"), find("20_persistent")
@@ -130,51 +129,85 @@ def parted() -> Table:
     )
 
 
-def row_of(M: int, N: int, K: int) -> int:
-    """Return the row of `when` that a product belongs to."""
-    return 0 if K >= 16384 and M * N <= 512**2 else 1 if K >= 3072 and K > 4 * (M * N) ** 0.5 else 2
-
-
 def gain(size: Size) -> float:
-    """Return the speed of the quickest way with shares over that of the quickest without, or 0 if none was tried."""
-    return min((us for _, cut, _, us in looked(size) if not cut), default=0.0) / min(
-        us for _, cut, _, us in looked(size) if cut
+    """Return the speed of the quickest way with shares over that of the quickest without, in the brief look."""
+    return min(us for _, cut, _, us in looked(size) if not cut) / min(us for _, cut, _, us in looked(size) if cut)
+
+
+def over(own: Spread, other: Spread) -> int:
+    """Return 1 if a time is less than another, −1 if it is more, and 0 if they tie: their 10 to 90% ranges overlap."""
+    return (own.ms_p90 < other.ms_p10) - (other.ms_p90 < own.ms_p10)
+
+
+def lead(size: Size, crossing: bool = False) -> int:
+    """Return `over` of the quickest finalists with shares, or uneven ones, and without. Those that lack are slower."""
+    own, others = (
+        [
+            of
+            for of in searched()[size].finalists
+            if mine == bool(of.way.whole and (not crossing or of.way.shares % of.way.whole))
+        ]
+        for mine in (True, False)
     )
-
-
-def uneven(way: Way) -> bool:
-    """Return whether shares cross tiles' ends: their number is no multiple of the tiles that are cut."""
-    return way.whole > 0 and way.shares % way.whole > 0
+    return over(own[0], others[0]) if own and others else 1 if own else -1
 
 
 @lru_cache
-def shared() -> list[Size]:
-    """Return the searched products at which shares are the fastest way."""
-    return [size for size, of in searched().items() if of.best.whole]
+def led() -> dict[tuple[int, int], list[Size]]:
+    """Return products by the row of `when` that they belong to and by `lead`, if ways without shares were tried."""
+    return {
+        (row, by): [
+            (M, N, K)
+            for M, N, K in searched()
+            if row == (0 if K >= 16384 and M * N <= 512**2 else 1 if K >= 3072 and K > 4 * (M * N) ** 0.5 else 2)
+            if any(not cut for _, cut, *_ in looked((M, N, K))) and lead((M, N, K)) == by
+        ]
+        for row, by in product(range(3), (1, 0, -1))
+    }
 
 
 def when() -> Table:
-    """Return where shares are our fastest way, how much they gain there, and how fast such a call is."""
+    """Return where shares are our fastest way, where they tie, and how much they gain."""
     return Table(
-        ("product", "searched", "shares chosen", "speed, times our best other way's", "speed, % of the opponent's"),
+        ("product", "shares win", "tie", "whole tiles win", "gain where shares win"),
         [
             (
                 name,
-                sum(row_of(*at) == row for at in searched()),
-                len(best),
-                " to ".join(dict.fromkeys(f"{end(filter(None, map(gain, best))):.2f}" for end in (min, max))),
-                " to ".join(dict.fromkeys(f"{end(speeds):.0f}%" for end in (min, max))),
+                *(len(led()[row, by]) for by in (1, 0, -1)),
+                " to ".join(f"{end(gains):.2f}" for end in (min, max) if gains) or "–",
             )
             for row, name in enumerate(
-                ("K from 16,384, C up to 512 × 512", "other K from 3,072, above 4 · √(M · N)", "all others")
+                ("K from 16,384, C up to 262,144 elements", "other K from 3,072, above 4 · √(M · N)", "all others")
             )
-            for best in [[at for at in shared() if row_of(*at) == row]]
-            for speeds in [[points()[at].percent_of_searched for at in best if at in points()]]
+            for gains in [[*map(gain, led()[row, 1])]]
         ],
-        f"Where the search chose shares, {ceilings.card().name}",
-        "Times our best other way's: by the brief look. The opponent is the better of cuBLAS and cuBLASLt; "
-        f"{sum(at in points() for at in shared())} of the {len(shared())} products were timed beside it. "
-        "All others: at 8192 × 8192 × 8192, a tie.",
+        f"At how many searched products which way is fastest, {ceilings.card().name}",
+        "Tie: the 10th to 90th percentiles of both times overlap. A way that the brief look left behind or didn't try "
+        "counts as slower. At four squares with K = 65,536, only shares were tried: they are left out. Whole tiles: "
+        "deep.cu's, too. Gain: speed, times our best other way's, in the brief look.",
+    )
+
+
+def rivals() -> Table:
+    """Return the times of calls by shares at squares of `when`'s first row, and their speeds beside the opponent's."""
+    return Table(
+        ("C", "µs, K = 16,384", "speed", "µs, K = 65,536", "speed"),
+        [
+            (
+                f"{n} × {n}",
+                *(
+                    text
+                    for K in (16384, 65536)
+                    for at in [points()[n, n, K]]
+                    for cublas in [Spread(ms=at.cublas_ms, ms_p10=at.cublas_ms_p10, ms_p90=at.cublas_ms_p90)]
+                    for tie in [min(over(at, other) for other in (cublas, at.searched)) == 0]
+                    for text in (f"{1e3 * at.ms:#.3g}", f"{at.percent_of_searched:.0f}%" + " (tie)" * tie)
+                ),
+            )
+            for n in (16, 32, 64, 128, 256, 512)
+        ],
+        f"Calls by shares, and their speed in percent of the better opponent's, {ceilings.card().name}",
+        "In queues where ours overlap. Tie: as above.",
     )
 
 
@@ -185,20 +218,18 @@ def turning(size: Size) -> float:
     )
 
 
-def several() -> list[Way]:
-    """Return the search's fastest ways of those that leave tiles whole, and give a cluster several."""
-    return [
-        way
+def in_turns() -> str:
+    """Return at how many products two teams take turns: warps of 32 rows, in tiles that aren't turned.
+
+    Of those whose fastest way leaves tiles whole, and gives a cluster several.
+    """
+    ways = [
+        way.setting
         for at, of in searched().items()
         for way in [of.finalists[0].way]
         if not way.whole and len(way.setting) == len(any_shape.PARAMETERS)
         if -(-at[0] // (way.setting[0] * way.setting[7])) * -(-at[1] // way.setting[1]) > way.shares
     ]
-
-
-def in_turns() -> str:
-    """Return at how many of these products two teams take turns: warps of 32 rows, in tiles that aren't turned."""
-    ways = [of.setting for of in several()]
     return f"{sum(of[3] == any_shape.IN_TURNS and not turned(of) for of in ways)} of {len(ways)}"
 
 
@@ -240,19 +271,19 @@ def opponent(size: Size) -> str:
 
 
 def queued() -> Table:
-    """Return the times of 22 where launches overlap and where none does, beside the better opponent's."""
+    """Return the times of 22 where launches overlap and where none does, beside cuBLAS's and the better opponent's."""
     return Table(
-        ("M×N×K", "22", "22, none overlaps", "better opponent, five runs"),
+        ("M×N×K", "22", "22, none overlaps", "cuBLAS", "better opponent, five runs"),
         [
-            (
-                times_of(size),
-                *(f"{1e3 * of.ms:#.3g}" for of in (at[0], at[3])),
-                opponent(size),
-            )
-            for (launch, size), at in placed().items()
-            if launch.kernel.name == KERNEL.name
+            (times_of(size), *(f"{1e3 * ms:#.3g}" for ms in (at[0].ms, at[3].ms, at[3].cublas_ms)), opponent(size))
+            for (of, size), at in placed().items()
+            if of.kernel.name == KERNEL.name
         ],
         f"µs from a call's end to the next, {ceilings.card().name}",
+        "22 and cuBLAS: one recording; the opponent: five others. cuBLASLt's algorithm was picked anew for each: at "
+        "1024×1024×1024, it took {:.2f} µs in one and from {:.2f} µs in the others.".format(
+            *(1e3 * end(points(of)[(1024,) * 3].searched.ms for of in EACH) for end in (max, min))
+        ),
     )
 
 
@@ -397,11 +428,13 @@ def sets() -> Table:
                 ("of these, large", [at for at in points(recording=RANDOM) if kind(at) == KINDS[0]], RANDOM),
             )
         ],
-        "Speed in percent of the better opponent's, H200 SXM, where calls overlap: geometric mean (slower products)",
+        "A call's speed in percent of the better opponent's, H200 SXM, in queues where ours overlap: geometric mean "
+        "(in brackets: slower products)",
         "Slower: by the median over pairs of samples, one taken right after the other. Shapes by rule: layers of "
-        "networks, powers of two and their neighbours, and 40 random ones. Random products: sides from 8 to 11,600, "
-        "half of them multiples of eight. Large: above 3 GFLOP, with aligned rows, neither thin nor short. Under a "
-        "power limit, over four seconds, each alone: {:.0%} to {:.0%} at squares from {:,} on (one run).".format(
+        "networks, powers of two and their neighbours, and random ones, the slowest among them. Random products: sides "
+        "from 8 to 11,600, half of them multiples of eight; in short queues. Large: above 3 GFLOP, aligned rows, "
+        "neither thin nor short. Under a power limit, over four seconds, each alone: {:.0%} to {:.0%} at squares from "
+        "{:,} on (one run).".format(
             *(
                 end(
                     min(sustained.of(of, n, recording="lasting").ms for of in sustained.RIVALS)
@@ -514,35 +547,19 @@ def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
     own, new, found = points(), points(recording=RANDOM), searched()
     alone = {size: at[3] for (of, size), at in placed().items() if of.kernel.name == KERNEL.name}
-    done = {H200: [at for at in shared() if at in own], RANDOM: [*filter(by_shares, new)]}
-    share = {  # of the better opponent's speed, where C has as few elements as that, and where it has more
-        (of, few): [points(recording=of)[at].percent_of_searched for at in sizes if (at[0] * at[1] <= SMALL**2) == few]
-        for of, sizes in done.items()
-        for few in (True, False)
-    }
-    rows, above = (
-        [[at for at in found if row_of(*at) == row] for row in range(3)],
-        [*share[H200, False], *share[RANDOM, False]],
+    few, many = (  # speeds at random products by shares, where C has as few elements as that, and where it has more
+        [of.percent_of_searched for at, of in new.items() if by_shares(at) and (at[0] * at[1] <= SMALL**2) == small]
+        for small in (True, False)
     )
-    wide = {BM: us for (BM, BN, *_), *_, us in reversed(looked(SIDEWAYS)) if BN == 128}  # the least with such a tile
-    [fit] = [of for of in found[LONG].finalists if of.way == found[LONG].expected]
-    cut_small, tie = [at for at in rows[0] if at in own and at[0] * at[1] > SMALL**2], (8192, 8192, 8192)
-    leads = {
-        at: (first, next(each for each in others if not uneven(each.way)))
-        for at, of in found.items()
-        for first, *others in [of.finalists]
-        if uneven(first.way)
-    }
+    wide, crossing = (
+        {BM: us for (BM, BN, *_), *_, us in reversed(looked(SIDEWAYS)) if BN == 128},  # the least with such a tile
+        [at for at in found for _, cut, shares, _ in looked(at) if cut and shares % cut],
+    )
     assert (
         found[LONG].best == Way((*any_shape.setting(64, 128, 8, 4).values(),), 2, 24)
         and looked(LONG)[0][1:3] == (2, 24)
-        and found[256, 256, 65536].best == replace(found[LONG].best, shares=30)
-        # Another number of the same clusters, as many as fit, was chosen by the model, and surely takes longer.
-        and found[LONG].expected == replace(found[LONG].best, shares=any_shape.resident(4, ceilings.place()))
-        and fit.ms_p10 > found[LONG].finalists[0].ms_p90
-        and any(0 < gain(at) < 1.01 for at in rows[1] if at in shared())
+        and all(over(found[LONG].finalists[0], of) == 1 for of in found[LONG].finalists[1:])
         and len(EACH) == 5
-        and LONG in done[H200]
         # Turning gains nowhere as much. Of tiles that aren't turned, one of 192 rows is the quickest.
         and max(found, key=turning) == SIDEWAYS
         and [turned(of) for of, *_ in looked(SIDEWAYS)[:4]] == [True, True, True, False]
@@ -552,32 +569,29 @@ def figures() -> dict[str, str]:
         and all(at.searched.ms == at.opponent_ms < at.cublas_ms for of in EACH for at in [points(of)[LONG]])
         and all(points(of)[LONG].searched.algorithm.endswith("split K 12") for of in EACH)
         and (launched(LONG, BEFORE).kernel.parameters["BN"], launched(LONG, BEFORE).blocks) == (128, 4)
-        and [at for at in done[H200] if at[0] * at[1] <= SMALL**2 and own[at].percent_of_searched < 100]
-        == [(128, 128, 65536)]
-        and min(share[RANDOM, True]) > 100 > geometric_mean(share[RANDOM, False])
-        and 0.4 < sum(x < 100 for x in above) / len(above) < 0.6
+        # An SM has 228 KiB of shared memory, and a block takes 1 KiB beside its own.
+        and 2 * (launched(LONG).instance.dynamic_shared_bytes + 1024) > 228 * 1024
+        and launched(LONG).blocks == 24 * 4
+        and min(few) > 100 > geometric_mean(many)
+        and max(at[2] for at in new) < 16384
         and min(percents(sets(), 1)[:-1]) > 100 > percents(sets(), 1)[-1]
+        and FAMILY_OF[min(SHAPES, key=lambda at: own[at].percent_of_searched)] == "drawn"
         and len(alone) == 3
         and all(at.ms > at.cublas_ms for at in alone.values())
-        # The rule: nearly always in its first row, in a minority of the second, and never but for a tie elsewhere.
-        and [at for at in rows[0] if at not in shared()] == [(1, 4096, 25088)]
-        and 5 * sum(at in shared() for at in rows[1]) > len(rows[1]) > 3 * sum(at in shared() for at in rows[1])
-        and [at for at in rows[2] if at in shared()] == [tie]
-        # The only ones that lose to cuBLAS but for Long, and no random product is among them.
-        and sorted(cut_small)[:1] == [LONG]
-        and own[LONG].percent_of_searched > 100 > max(own[at].percent_of_searched for at in cut_small if at != LONG)
-        and len(cut_small) == 4
-        and not [at for at in new if row_of(*at) == 0]
-        and [at for at in shared() if not gain(at)] == [(n, n, 65536) for n in (16, 32, 64, 128)]
-        and len(rows[0]) == 4 + 10
-        and sorted(leads) == [tie, (16384, 16384, 16384)]
-        and all(first.ms_p90 > other.ms_p10 and not other.way.whole for first, other in leads.values())
-        and all(
-            found[at].best.whole == -(-at[0] // (of[0] * of[7])) * -(-at[1] // of[1])
-            for at in shared()
-            if at != tie
-            for of in [found[at].best.setting]
-        )
+        # The rule: nearly always in its first row, in a minority of the second, and never beyond a tie elsewhere.
+        and led()[0, -1] == [(1, 4096, 25088)]
+        and (led()[0, 0], led()[2, 1]) == ([], [])
+        and len(led()[1, -1]) > 2 * len(led()[1, 1])
+        and [at for at in found if all(cut for _, cut, *_ in looked(at))] == [(n, n, 65536) for n in (16, 32, 64, 128)]
+        # Uneven shares win nowhere, and tie at large products only. There, they have the three least medians once.
+        and max(lead(at, True) for at in found) == 0
+        and {at for at in found if lead(at, True) == 0} <= {*crossing} & {*led()[2, 0]}
+        and [of.way.shares % max(of.way.whole, 1) > 0 for of in found[(16384,) * 3].finalists[:4]]
+        == [True] * 3 + [False]
+        and (found[(16384,) * 3].finalists[0].way.whole, 64 * 64 % 66) == (4, 4)
+        # Beside the opponent, up to 128 × 128 elements: wins but for a tie. Above: Long wins, one ties and two lose.
+        and [(int(text.split("%")[0]) < 100, "tie" in text) for *_, one, _, two in rivals().rows for text in (one, two)]
+        == [(False, False)] * 7 + [(True, True), (False, False), (False, True), (True, False), (True, False)]
     )
     return {
         **{
@@ -587,23 +601,24 @@ def figures() -> dict[str, str]:
                 "long": own[LONG].ms,
                 "whole": points(WHOLE)[LONG].ms,
                 "apart": alone[LONG].ms,
+                **{f"{BM} × 128": wide[BM] / 1e3 for BM in (64, 96, 192)},
             }.items()
         },
         "long better": f"{opponent(LONG)} µs",
-        "free": str(ceilings.card().sms - launched(LONG, ALONE).blocks),
-        "large C": "{:.1f}% to {:.1f}%".format(
-            *(end(own[at].percent_of_searched for at in cut_small if at != LONG) for end in (min, max))
-        ),
-        **{f"few of {of.stem}": str(len(share[of, True])) for of in done},
-        "many": f"{sum(x < 100 for x in above)} of {len(above)}",
-        "resident": str(found[LONG].expected.shares),
-        "as many as fit": f"{1e3 * fit.ms:.1f} µs",
+        "gain of tiles": f"{points(BEFORE)[LONG].ms / points(WHOLE)[LONG].ms:.1f} times",
+        "gain of shares": f"{points(WHOLE)[LONG].ms / own[LONG].ms:.1f} times",
+        "gain over deep": f"{gain(LONG):.1f} times",
+        "few": str(len(few)),
+        "many": f"{sum(x < 100 for x in many)} of {len(many)}",
+        "block": f"{launched(LONG).instance.dynamic_shared_bytes / 1e3:.0f} KB",
+        "idle": str(ceilings.card().sms - launched(LONG).blocks),
+        "parts": f"{24 * 4 * 256 * 128 / 1e6:.1f} MB",
         "new": f"{len(new):,}",
-        "new shares": str(len(done[RANDOM])),
-        "by shares": str(len(shared())),
-        "uneven at": str(len({at for at, of in found.items() for _, *way in of.tried if uneven(Way((), *way[:2]))})),
+        "new shares": str(len(few + many)),
+        "new deepest": f"{max(at[2] for at in new):,}",
+        "uneven at": str(len({*crossing})),
+        "uneven ties": str(sum(lead(at, True) == 0 for at in found)),
         "searched": str(len(found)),
-        **{f"{BM} × 128": f"{wide[BM]:.1f} µs" for BM in (64, 96, 192)},
         "turned": str(sum(turned(of.best.setting) for of in found.values())),
         "cublas": load("any_shape").provenance["cublas"],
         "card": ceilings.card().name,
