@@ -33,19 +33,24 @@ def milliseconds(cycles: float) -> float:
     return cycles / card().sms / (card().boost_mhz * 1e3)
 
 
+def issuing(instructions: float) -> float:
+    """Return for how many milliseconds so many instructions of warps keep schedulers busy: each starts one a cycle."""
+    return milliseconds(instructions / card().limits.warp_granularity)
+
+
 def busy(kernel: Kernel | str) -> dict[str, float]:
     """Return for how many milliseconds a rung keeps each part of an SM busy at 4096, by the hardware's counters.
 
     Shared memory and L1 pass one wavefront in a cycle, each scheduler issues one instruction, and the FP32 units do so
     many multiply-adds as there are lanes.
     """
-    counts, limits = counters.measured(find(kernel), SIZE, SIZE, SIZE), card().limits
-    cycles = (
-        counts["l1_data_wavefronts"],
-        counts["instructions"] / limits.warp_granularity,
-        counts["fma_thread_instructions"] / limits.fp32_lanes,
+    counts = counters.measured(find(kernel), SIZE, SIZE, SIZE)
+    of = (
+        milliseconds(counts["l1_data_wavefronts"]),
+        issuing(counts["instructions"]),
+        milliseconds(counts["fma_thread_instructions"] / card().limits.fp32_lanes),
     )
-    return dict(zip(PARTS, map(milliseconds, cycles), strict=True))
+    return dict(zip(PARTS, of, strict=True))
 
 
 def strip(before: Kernel | str, now: Kernel | str) -> dict[str, str]:

@@ -190,7 +190,6 @@ def figures() -> dict[str, str]:
         "ours of peak": f"{sheet[OURS]['09']:.1f}%",
         "tie": f"{round(mhz[RTX], -1):,.0f} MHz",
         "tie cuBLAS": f"{at_tie[RTX]:.0f}%",
-        "tie Boehm": f"{at_tie[BOEHM]:.0f}%",
         "stated": f"{STATED_MHZ:,.0f} MHz",
         "stated above": f"{STATED_MHZ / mhz[A6000] - 1:.0%}",
         **{f"base {of.partition(',')[0]}": f"{each:,} MHz" for of, each in BASE_MHZ.items()},
@@ -206,7 +205,6 @@ def figures() -> dict[str, str]:
         "gap": f"{code['09'].ms - h100.ms:.2f} ms",
         "tuned A6000": f"{tuned[A6000]:.0%}",
         "tuned H100": f"{-tuned[BOEHM]:.0%}",
-        "printed": f"{first['09'].gflops / first['09'].tflops / 1e3:.3f}",
         "second ms": f"{tiled[4096].ms:.3f}",
         "second cuBLAS": f"{cublas[4096].ms:.3f}",
         "mixed": f"{cublas[4096].ms / first['09'].ms:.0%}",
@@ -215,6 +213,5 @@ def figures() -> dict[str, str]:
         "far": f"{min(late[key] for key in far):.0%} to {max(late[key] for key in far):.0%}",
         "beside": f"{max(pairs[key][1].cublas_ms / pairs[key][0].cublas_ms - 1 for key in far):.1%}",
         "later": f"{-max(later):.1%} to {-min(later):.1%}",
-        "quick": f"{pairs['05', 2560][1].ms_p10:.3f}",
         "events": f"{min(added):.0f} to {max(added):.0f} µs",
     }

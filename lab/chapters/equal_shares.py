@@ -553,7 +553,7 @@ def figures() -> dict[str, str]:
     )
     wide, crossing = (
         {BM: us for (BM, BN, *_), *_, us in reversed(looked(SIDEWAYS)) if BN == 128},  # the least with such a tile
-        [at for at in found for _, cut, shares, _ in looked(at) if cut and shares % cut],
+        {at for at in found for _, cut, shares, _ in looked(at) if cut and shares % cut},
     )
     assert (
         found[LONG].best == Way((*any_shape.setting(64, 128, 8, 4).values(),), 2, 24)
@@ -585,7 +585,7 @@ def figures() -> dict[str, str]:
         and [at for at in found if all(cut for _, cut, *_ in looked(at))] == [(n, n, 65536) for n in (16, 32, 64, 128)]
         # Uneven shares win nowhere, and tie at large products only. There, they have the three least medians once.
         and max(lead(at, True) for at in found) == 0
-        and {at for at in found if lead(at, True) == 0} <= {*crossing} & {*led()[2, 0]}
+        and {at for at in found if lead(at, True) == 0} <= crossing & {*led()[2, 0]}
         and [of.way.shares % max(of.way.whole, 1) > 0 for of in found[(16384,) * 3].finalists[:4]]
         == [True] * 3 + [False]
         and (found[(16384,) * 3].finalists[0].way.whole, 64 * 64 % 66) == (4, 4)
@@ -616,7 +616,7 @@ def figures() -> dict[str, str]:
         "new": f"{len(new):,}",
         "new shares": str(len(few + many)),
         "new deepest": f"{max(at[2] for at in new):,}",
-        "uneven at": str(len({*crossing})),
+        "uneven at": str(len(crossing)),
         "uneven ties": str(sum(lead(at, True) == 0 for at in found)),
         "searched": str(len(found)),
         "turned": str(sum(turned(of.best.setting) for of in found.values())),

@@ -117,7 +117,7 @@ def limits(kernel: Kernel) -> tuple[float, float, float, float]:
     The least are those of the FFMAs alone or those of the issue slots, whichever are more.
     """
     of, cycles = nsight.counted(kernel, (profiles.SIZE,) * 3, "variant_profiles"), measured("", kernel)
-    slots = account.milliseconds(of["all"] / card().limits.warp_granularity)
+    slots = account.issuing(of["all"])
     least = max(slots, cycles * account.milliseconds(profiles.SIZE**3 / card().limits.fp32_lanes))
     return dispatched(of, cycles), of[DISPATCH], least, recorded(kernel, [profiles.SIZE], "variants").points[0].ms
 

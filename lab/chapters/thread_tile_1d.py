@@ -99,7 +99,7 @@ def tiles() -> Table:
         loads, stores = max(1, WARP // BK) / BN + 1 / BM, 1 / BN + 1 / BM
         wavefronts = account.milliseconds(account.SIZE**3 / WARP * (reads + loads + stores))
         counted = profile(kernel).get("all")
-        slots = account.milliseconds(counted / card().limits.warp_granularity) if counted else None
+        slots = account.issuing(counted) if counted else None
         rows.append((BK, TM, wavefronts, slots, milliseconds(kernel)))
     columns = [dict(zip(TILES, column, strict=True)) for column in list(zip(*rows, strict=True))[2:]]
     for column in columns:

@@ -20,7 +20,7 @@ from ..model.sass import sass_mix
 from ..records.timings import recorded
 from ..variants import find_variant
 from . import account, register_banks
-from .vectorized import USED, milliseconds
+from .vectorized import milliseconds
 
 LEFT, TOP, HEIGHT = 56, 3 * LINE, 30
 
@@ -122,7 +122,7 @@ def figures() -> dict[str, str]:
         min(waits.values()) > 0.4 and sum(waits.values()) > (between - 1 - chosen) / 2
     )
     used, warps = (
-        profile[USED],
+        profile["issue slots used, %"],
         profile["warps resident, %"] / 100 * limits.max_threads_per_sm / WARP / limits.warp_granularity,
     )
     whole = slots / pairs[-1][1].ms

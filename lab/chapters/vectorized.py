@@ -17,7 +17,7 @@ from . import account
 
 OWN = {name: find("07").parameters[name] for name in ("BM", "BN", "BK", "TM", "TN")}
 """The tile of 07."""
-USED, PROFILES = "issue slots used, %", "variant_profiles"
+PROFILES = "variant_profiles"
 
 
 def milliseconds(kernel: Kernel) -> float | None:
@@ -52,15 +52,10 @@ def times() -> Table:
     for name, kernel in steps().items():
         counts, used, ms = profile(kernel), resources(kernel), milliseconds(kernel)
         assert used.spill_store_bytes == used.spill_load_bytes == 0
-        shown = (
-            (
-                f"{counts['all'] / 1e6:,.0f}",
-                f"{account.milliseconds(counts['all'] / card().limits.warp_granularity) / ms:.0%}",
-            )
-            if counts
-            else (None, None)
+        issued = (
+            (f"{counts['all'] / 1e6:,.0f}", f"{account.issuing(counts['all']) / ms:.0%}") if counts else (None,) * 2
         )
-        rows.append((name, kernel_occupancy(kernel, card()).blocks_per_sm, *shown, ms))
+        rows.append((name, kernel_occupancy(kernel, card()).blocks_per_sm, *issued, ms))
     return Table(
         ("change, added to those above", "blocks per SM", "instructions, millions", "issue slots filled", "ms"),
         rows,
@@ -120,10 +115,7 @@ def figures() -> dict[str, str]:
         )
     issued, used, states = (
         [of["all"] for of in profiled],
-        [
-            account.milliseconds(of["all"] / card().limits.warp_granularity) / milliseconds(kernel)
-            for of, kernel in zip(profiled, made, strict=True)
-        ],
+        [account.issuing(of["all"]) / milliseconds(kernel) for of, kernel in zip(profiled, made, strict=True)],
         [f"state: {name}" for name in profiles.STALLS],
     )
     bare, flat_deep = (

@@ -18,14 +18,6 @@ pytestmark = pytest.mark.slow
 OTHERS = sorted(set(cards.recorded()) - {cards.shown()})
 
 
-@pytest.fixture(scope="module", params=OTHERS)
-def card(request):
-    """Another card. All notebooks run for it in turn: what one has read of its recordings, the next need not."""
-    forget()
-    yield request.param
-    forget()
-
-
 @pytest.fixture
 def shell(monkeypatch):
     """A shell of its own for each notebook, as if in the book's folder."""
@@ -35,7 +27,9 @@ def shell(monkeypatch):
     shell = InteractiveShell.instance()
     shell.display_formatter.format = lambda *_, **__: ({}, {})  # what a formatter raises would not count
     gc.freeze()
+    forget()
     yield shell
+    forget()
     shell.user_ns.clear()
     InteractiveShell.clear_instance()
     heap.give_back()  # what the notebook held, and nothing older
@@ -61,6 +55,7 @@ def failures(path, shell):
                 yield f"{error!r} in\n{cell.source}"
 
 
+@pytest.mark.parametrize("card", OTHERS)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_its_claims_hold_for_another_card(path, card, shell, monkeypatch, share_runs):
     monkeypatch.setenv(cards.VARIABLE, card)
