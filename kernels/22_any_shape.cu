@@ -37,7 +37,7 @@ any_shape(int M, int N, int K, float alpha, const T* A, const T* B, float beta, 
     static_assert(BK == row && (turned ? WM == BM : WN == BN) && team % 4 == 0, "four warps share 64 rows or columns");
     static_assert(strips == 1 ? teams == 1 : teams == 2 && team == 4, "a warpgroup that takes turns has a whole tile");
     constexpr int kept = side > 128 ? 32 : 40;             // registers of a thread that fetches; the others share the rest
-    constexpr int taken = (65536 / THREADS / 8 * 8 * THREADS - 128 * kept) / workers / 8 * 8;
+    constexpr int taken = (65536 / BLOCKS / THREADS / 8 * 8 * THREADS - 128 * kept) / workers / 8 * 8;
     static_assert(STAGES > 2, "one pair of tiles arrives while two are multiplied");
     extern __shared__ __align__(1024) T memory[];
     T (&As)[STAGES][tileA] = *reinterpret_cast<T (*)[STAGES][tileA]>(memory);

@@ -1,6 +1,7 @@
 // The way of a warp's sums to a C whose rows may begin anywhere: through shared memory, 16 rows and 32 columns at a time,
 // or, of sums of Cᵀ, 32 rows and 16 columns.
 #pragma once
+#include "eights.cuh"
 #include "result.cuh"
 
 // Where a tile of C begins.
@@ -75,6 +76,8 @@ struct Patch
         int rows = int(M - from.row), cols = int(N - from.col);
         if constexpr (SUMS % 16 > 0) (TURNED ? rows : cols) = min(TURNED ? rows : cols, 2 * SUMS);
         R* const to = C + from.row * N + from.col;
+        if constexpr (!TURNED && sizeof(R) == 2)
+            if (aligned && beta == 0.0f) return write_eights(acc, to, N, rows, cols, alpha);
         #pragma unroll
         for (int i = 0; i < SUMS; i += 16) {
             const int down = TURNED ? 2 * i : 0, right = TURNED ? 0 : 2 * i;

@@ -5,7 +5,8 @@ knows the times of a tile's multiply step and of its end, what L2 and memory giv
 L2 gives to one, and the times of a launch and of another that adds parts of sums. Products that are too thin or too
 small for tensor cores go to another kernel, `THIN`, vectors and pairs of them to `WIDE` or `TALL`, a small C with a
 long K to `DEEP`, and a short K to `SHALLOW`; each has a model of its own. All were fitted to times on an H200: 22's to
-14,245 of 1,023 products, `DEEP`'s to 1,984, `THIN`'s to 7,962 of 183, and `SHALLOW`'s to 3,094 of 182. On another GPU
+14,245 of 1,023 products, and a setting to 176 of its own, `DEEP`'s to 1,984, `THIN`'s to 7,962 of 183, and a setting to
+84 of its own, and `SHALLOW`'s to 3,094 of 182. On another GPU
 only the order of the choices counts. Nothing is measured at a call, and the same problem is always done the same way.
 """
 
@@ -82,6 +83,7 @@ PACES = {
     (128, 96, 6, 4, 16): (0.274, 1.417),
     (128, 112, 6, 4, 16): (0.306, 1.738),
     (128, 128, 6, 1, 128): (0.356, 1.865),
+    (128, 128, 4, 1, 32): (0.300, 2.000),
     (128, 128, 6, 2, 32): (0.355, 2.483),
     (128, 144, 5, 2, 16): (0.428, 2.166),
     (128, 160, 5, 2, 32): (0.431, 3.244),
@@ -161,6 +163,7 @@ TRIALS = (
     _trial((390, 168, 70), (2, 2), (128, 160, 3, 2, 32), bits=16),
     # Widths that are no multiple of 32; tiles that are turned, alone and in clusters, in shares, and with few rows.
     _trial((70, 200, 200), (1, 2), (64, 112, 3)),
+    _trial((70, 104, 200), (1, 2), (64, 112, 3), bits=16),
     _trial((140, 261, 200), (2, 3), (128, 208, 3)),
     _trial((60, 72, 200), (0, 2), (16, 64, 3, 1, 16)),
     _trial((130, 129, 200), (2, 5), (48, 64, 3, 2, 48)),
@@ -465,6 +468,7 @@ THIN_PACES = {
     (1, 8, 1, 16): (0.819, 0.230),
     (2, 8, 2, 16): (1.079, 0.343),
     (4, 8, 4, 8): (1.184, 0.362),
+    (16, 8, 4, 2): (0.800, 0.420),
     (16, 8, 4, 4): (1.182, 0.489),
     (32, 8, 8, 2): (1.378, 0.377),
     (1, 16, 1, 16): (0.738, 0.234),
