@@ -55,7 +55,7 @@ class Sustained(Fed):
     protocol : str
         ``"burst"``, ``"in turns"`` or ``"lasting"``: see the functions of these names.
     ms : float
-        Median device time of a launch; of a lasting run, in its second half.
+        Median device time of a launch; of a lasting run, the mean in its second half: time over work.
     sm_mhz, watts : int or None
         Medians of the multiprocessors' clock and of the card's power over the same time; None where NVML does not tell.
     joules : float or None
@@ -225,7 +225,8 @@ def lasting(launch: Queue, theirs: Queue, meter: Meter) -> dict[str, Any]:
     half, energy = len(taken) // 2, [seen[2] for _, seen in taken]
     steps = [i for i in range(half, len(taken)) if energy[i] != energy[i - 1]]
     spent = len(steps) > 1 and (energy[steps[-1]] - energy[steps[0]]) / 1000 / (steps[-1] - steps[0]) / count
-    return _found(count, taken, half) | {"joules": spent or None}
+    mean = statistics.fmean(ms for ms, _ in taken[half:])
+    return _found(count, taken, half) | {"ms": mean, "joules": spent or None}
 
 
 def in_turns(launch: Queue, theirs: Queue, meter: Meter) -> dict[str, Any]:
