@@ -6,7 +6,7 @@ from functools import cache, lru_cache
 from itertools import pairwise, product
 from math import inf, prod
 from pathlib import Path
-from statistics import geometric_mean
+from statistics import geometric_mean, median
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.families import any_shape
@@ -19,10 +19,10 @@ from sgemm_tutorial.tuned import Way
 from ..draw.chart import COLOURS, Chart, dye
 from ..draw.division import Piece, division
 from ..draw.figure import BODY, INK, Figure
-from ..experiments import ceilings, sustained, tune
+from ..experiments import ceilings, tune
 from ..model.sass import hot_loop, sass
 from ..paths import RESULTS
-from ..records.shapes import FAMILY_OF, SHAPES, SQUARES
+from ..records.shapes import SHAPES, SQUARES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, Spread, load, recorded
 from ..variants import ANY_SHAPE, OVERLAP
@@ -39,7 +39,7 @@ LONG = (256, 256, 16384)
 TURNED = (1024, 4800, 1600)
 """The product at which a deeper page follows two teams."""
 SIDEWAYS = (176, 8048, 656)
-"""The product at which turning a tile gains most."""
+"""The product at which a turned tile is most ahead of others."""
 DEEP_AT = (256, 256, 4096)
 """The product at which it follows `DEEP`."""
 KINDS = "large", "small", "thin or short", "unaligned rows"
@@ -182,9 +182,9 @@ def when() -> Table:
             for gains in [[*map(gain, led()[row, 1])]]
         ],
         f"At how many searched products which way is fastest, {ceilings.card().name}",
-        "Tie: the 10th to 90th percentiles of both times overlap. A way that the brief look left behind or didn't try "
-        "counts as slower. At four squares with K = 65,536, only shares were tried: they are left out. Whole tiles: "
-        "deep.cu's, too. Gain: speed, times our best other way's, in the brief look.",
+        "Whole tiles: deep.cu's, too. Tie: the 10th to 90th percentiles of both times overlap. Gain: the fastest speed "
+        "with shares over the fastest without, in the brief look. A way that the brief look left behind or didn't try "
+        "counts as slower. Left out: four squares with K = 65,536, at which only shares were tried.",
     )
 
 
@@ -207,7 +207,7 @@ def rivals() -> Table:
             for n in (16, 32, 64, 128, 256, 512)
         ],
         f"Calls by shares, and their speed in percent of the better opponent's, {ceilings.card().name}",
-        "In queues where ours overlap. Tie: as above.",
+        "Tie: as above.",
     )
 
 
@@ -267,23 +267,6 @@ def opponent(size: Size) -> str:
     """Return the better opponent's least and most µs, in the recordings of 20 and of all builds of 22."""
     return " to ".join(
         f"{1e3 * end(points(of)[size].opponent_ms for of in EACH):#.3g}".rstrip(".") for end in (min, max)
-    )
-
-
-def queued() -> Table:
-    """Return the times of 22 where launches overlap and where none does, beside cuBLAS's and the better opponent's."""
-    return Table(
-        ("M×N×K", "22", "22, none overlaps", "cuBLAS", "better opponent, five runs"),
-        [
-            (times_of(size), *(f"{1e3 * ms:#.3g}" for ms in (at[0].ms, at[3].ms, at[3].cublas_ms)), opponent(size))
-            for (of, size), at in placed().items()
-            if of.kernel.name == KERNEL.name
-        ],
-        f"µs from a call's end to the next, {ceilings.card().name}",
-        "22 and cuBLAS: one recording; the opponent: five others. cuBLASLt's algorithm was picked anew for each: at "
-        "1024×1024×1024, it took {:.2f} µs in one and from {:.2f} µs in the others.".format(
-            *(1e3 * end(points(of)[(1024,) * 3].searched.ms for of in EACH) for end in (max, min))
-        ),
     )
 
 
@@ -431,20 +414,8 @@ def sets() -> Table:
         "A call's speed in percent of the better opponent's, H200 SXM, in queues where ours overlap: geometric mean "
         "(in brackets: slower products)",
         "Slower: by the median over pairs of samples, one taken right after the other. Shapes by rule: layers of "
-        "networks, powers of two and their neighbours, and random ones, the slowest among them. Random products: sides "
-        "from 8 to 11,600, half of them multiples of eight; in short queues. Large: above 3 GFLOP, aligned rows, "
-        "neither thin nor short. Under a power limit, over four seconds, each alone: {:.0%} to {:.0%} at squares from "
-        "{:,} on (one run).".format(
-            *(
-                end(
-                    min(sustained.of(of, n, recording="lasting").ms for of in sustained.RIVALS)
-                    / sustained.of(KERNEL, n, recording="lasting").ms
-                    for n in sustained.LARGE
-                )
-                for end in (min, max)
-            ),
-            min(sustained.LARGE),
-        ),
+        "networks, powers of two and their neighbours, and random ones. Random products: sides from 8 to 11,600, half "
+        "of them multiples of eight; in short queues. Large: above 3 GFLOP, aligned rows, neither thin nor short.",
     )
 
 
@@ -490,20 +461,6 @@ def by_shares(size: Size) -> bool:
     return chosen(size).name == KERNEL.name and size[2] > any_shape.BK and chosen(size).division[0] > 0
 
 
-def by_side() -> Table:
-    """Return a call's mean speed at large random products by the shorter side of C."""
-    large = [size for size in points(recording=RANDOM) if kind(size) == KINDS[0]]
-    ends = (128, 512, 1024, 2048, inf)
-    return Table(
-        ("shorter side of C", "large random products"),
-        [
-            (f"from {least}", cell([of for of in large if least <= min(of[:2]) < end], RANDOM))
-            for least, end in pairwise(ends)
-        ],
-        "A call's speed in percent of the better opponent's, geometric mean, H200 SXM (in brackets: slower products)",
-    )
-
-
 def chart() -> Figure:
     """Draw every new product's speed as a percentage of the better opponent's, by its operations."""
     of = {
@@ -546,49 +503,39 @@ def lost_by(kernel: Kernel) -> dict[Size, float]:
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
     own, new, found = points(), points(recording=RANDOM), searched()
-    alone = {size: at[3] for (of, size), at in placed().items() if of.kernel.name == KERNEL.name}
+    (alone,) = (at[3] for (_, size), at in placed().items() if size == LONG)
     few, many = (  # speeds at random products by shares, where C has as few elements as that, and where it has more
         [of.percent_of_searched for at, of in new.items() if by_shares(at) and (at[0] * at[1] <= SMALL**2) == small]
         for small in (True, False)
     )
-    wide, crossing = (
-        {BM: us for (BM, BN, *_), *_, us in reversed(looked(SIDEWAYS)) if BN == 128},  # the least with such a tile
-        {at for at in found for _, cut, shares, _ in looked(at) if cut and shares % cut},
-    )
+    crossing = {at for at in found for _, cut, shares, _ in looked(at) if cut and shares % cut}
+    (better,) = {f"{1e3 * points(of)[LONG].opponent_ms:.1f}" for of in EACH}
     assert (
         found[LONG].best == Way((*any_shape.setting(64, 128, 8, 4).values(),), 2, 24)
         and looked(LONG)[0][1:3] == (2, 24)
         and all(over(found[LONG].finalists[0], of) == 1 for of in found[LONG].finalists[1:])
         and len(EACH) == 5
-        # Turning gains nowhere as much. Of tiles that aren't turned, one of 192 rows is the quickest.
-        and max(found, key=turning) == SIDEWAYS
-        and [turned(of) for of, *_ in looked(SIDEWAYS)[:4]] == [True, True, True, False]
-        and looked(SIDEWAYS)[3][0][:2] == [192, 128]
-        and looked(SIDEWAYS)[0][0][:2] == [96, 128]
         and max(own[LONG].ms, points(ALONE)[LONG].ms) < min(points(of)[LONG].opponent_ms for of in EACH)
         and all(at.searched.ms == at.opponent_ms < at.cublas_ms for of in EACH for at in [points(of)[LONG]])
         and all(points(of)[LONG].searched.algorithm.endswith("split K 12") for of in EACH)
         and (launched(LONG, BEFORE).kernel.parameters["BN"], launched(LONG, BEFORE).blocks) == (128, 4)
-        # An SM has 228 KiB of shared memory, and a block takes 1 KiB beside its own.
-        and 2 * (launched(LONG).instance.dynamic_shared_bytes + 1024) > 228 * 1024
+        and WHOLE.edits == (("K > 0 ? shared : 0", "0"),)
         and launched(LONG).blocks == 24 * 4
         and min(few) > 100 > geometric_mean(many)
         and max(at[2] for at in new) < 16384
         and min(percents(sets(), 1)[:-1]) > 100 > percents(sets(), 1)[-1]
-        and FAMILY_OF[min(SHAPES, key=lambda at: own[at].percent_of_searched)] == "drawn"
-        and len(alone) == 3
-        and all(at.ms > at.cublas_ms for at in alone.values())
+        and alone.ms > alone.cublas_ms
         # The rule: nearly always in its first row, in a minority of the second, and never beyond a tie elsewhere.
         and led()[0, -1] == [(1, 4096, 25088)]
+        and sorted(M if M < N else 0 for M, N, _ in led()[0, 1] + led()[0, -1]) == [0] * 8 + [1] * 2
         and (led()[0, 0], led()[2, 1]) == ([], [])
         and len(led()[1, -1]) > 2 * len(led()[1, 1])
         and [at for at in found if all(cut for _, cut, *_ in looked(at))] == [(n, n, 65536) for n in (16, 32, 64, 128)]
-        # Uneven shares win nowhere, and tie at large products only. There, they have the three least medians once.
+        # Uneven shares win nowhere, and tie at large products only. One of these calls cuts the last round's tiles.
         and max(lead(at, True) for at in found) == 0
         and {at for at in found if lead(at, True) == 0} <= crossing & {*led()[2, 0]}
-        and [of.way.shares % max(of.way.whole, 1) > 0 for of in found[(16384,) * 3].finalists[:4]]
-        == [True] * 3 + [False]
-        and (found[(16384,) * 3].finalists[0].way.whole, 64 * 64 % 66) == (4, 4)
+        and launched((8192,) * 3).kernel.division == (34, 66) == (32 * 32 % 66, 66)
+        and lead((8192,) * 3, True) == 0
         # Beside the opponent, up to 128 × 128 elements: wins but for a tie. Above: Long wins, one ties and two lose.
         and [(int(text.split("%")[0]) < 100, "tie" in text) for *_, one, _, two in rivals().rows for text in (one, two)]
         == [(False, False)] * 7 + [(True, True), (False, False), (False, True), (True, False), (True, False)]
@@ -600,18 +547,17 @@ def figures() -> dict[str, str]:
                 "before": points(BEFORE)[LONG].ms,
                 "long": own[LONG].ms,
                 "whole": points(WHOLE)[LONG].ms,
-                "apart": alone[LONG].ms,
-                **{f"{BM} × 128": wide[BM] / 1e3 for BM in (64, 96, 192)},
+                "apart": alone.ms,
+                "apart cuBLAS": alone.cublas_ms,
             }.items()
         },
-        "long better": f"{opponent(LONG)} µs",
+        "long better": f"{better} µs",
         "gain of tiles": f"{points(BEFORE)[LONG].ms / points(WHOLE)[LONG].ms:.1f} times",
         "gain of shares": f"{points(WHOLE)[LONG].ms / own[LONG].ms:.1f} times",
         "gain over deep": f"{gain(LONG):.1f} times",
         "few": str(len(few)),
         "many": f"{sum(x < 100 for x in many)} of {len(many)}",
-        "block": f"{launched(LONG).instance.dynamic_shared_bytes / 1e3:.0f} KB",
-        "idle": str(ceilings.card().sms - launched(LONG).blocks),
+        "gain second": f"{median(map(gain, led()[1, 1])):.2f} times",
         "parts": f"{24 * 4 * 256 * 128 / 1e6:.1f} MB",
         "new": f"{len(new):,}",
         "new shares": str(len(few + many)),
@@ -619,12 +565,10 @@ def figures() -> dict[str, str]:
         "uneven at": str(len(crossing)),
         "uneven ties": str(sum(lead(at, True) == 0 for at in found)),
         "searched": str(len(found)),
-        "turned": str(sum(turned(of.best.setting) for of in found.values())),
         "cublas": load("any_shape").provenance["cublas"],
         "card": ceilings.card().name,
         "sms": str(ceilings.card().sms),
-        "tried": str(max(of.searched.tried for at, of in new.items() if kind(at) != KINDS[3])),
-        "tried unaligned": str(max(of.searched.tried for of in new.values())),
+        "tried": str(max(of.searched.tried for of in (*own.values(), *new.values()))),
     }
 
 
@@ -634,6 +578,13 @@ def every_shape() -> dict[str, str]:
     two, one = (  # the quickest of each
         next(of for of in found[TURNED].finalists if of.way.setting[3] == rows) for rows in (32, 16)
     )
+    sides = [  # mean speeds at large products, by the shorter side of C
+        geometric_mean(
+            at.percent_of_searched for of, at in new.items() if kind(of) == KINDS[0] and low <= min(of[:2]) < up
+        )
+        for low, up in pairwise((SMALL, 512, 1024, 2048, inf))
+    ]
+    gains = {at: turning(at) for at, of in found.items() if turned(of.best.setting)}
     late = {at: {t.way: t.ms for t in of.finalists}[of.expected] / of.finalists[0].ms for at, of in found.items()}
     least = min(new, key=lambda at: new[at].percent_of_searched)
     narrow = min((at for at in new if kind(at) == KINDS[0]), key=lambda at: new[at].percent_of_searched)
@@ -654,16 +605,17 @@ def every_shape() -> dict[str, str]:
         and (thin["BM"], thin["BN"], thin["SLICES"]) == (1, 32, 32)
         and (two.way, two.way.setting[:2], two.ms_p90 < one.ms_p10) == (found[TURNED].best, (128, 160), True)
         and (one.way.setting[:2], one.way.setting[7]) == ((512 // 4, 64), 4)
-        and own[(4096,) * 3].cublas_ms == own[(4096,) * 3].opponent_ms
         and sum(of < 100 for of in narrowed.values()) > sum(of < 100 for of in wide.values())
         and min(narrowed.values()) < min(wide.values())
         and {(of.types, of.parameters["BITS"]) for of in new.values()} == {("FP16", 32)}
         and odd.searched.algorithm.endswith("padded")
         and (least[1], kind(least)) == (10, KINDS[3])
-        and chosen(narrow).parameters.items() >= any_shape.setting(128, 96, 6, 4).items()
-        and (-(-narrow[0] // 512), -(-narrow[1] // 96), chosen(narrow).division) == (6, 5, (0, 30))
-        and percents(by_side(), 1) == sorted(percents(by_side(), 1))
-        and percents(by_side(), 1)[-1] >= 100
+        and max(gains, key=gains.get) == SIDEWAYS
+        # The quickest tile that isn't turned is the fourth there.
+        and [turned(of) for of, *_ in looked(SIDEWAYS)[:4]] == [True, True, True, False]
+        and [looked(SIDEWAYS)[at][2] * looked(SIDEWAYS)[at][0][7] for at in (0, 3)] == [126, 63]
+        and sides == sorted(sides)
+        and round(sides[-1]) >= 100
         and [of > 100 for of in percents(by_work(), 1)] == [True, True, True, False, False]
         and min(percents(by_work(), 2)) > 100
         and (any_shape.NEAR, 2 * any_shape.UNTIMED) == (6, 0.4e9)
@@ -689,8 +641,8 @@ def every_shape() -> dict[str, str]:
                 "deep shared": next(us for _, cut, _, us in looked(DEEP_AT) if cut) / 1e3,
                 "large vector": own[1, 32000, 4096].ms,
                 "large vector better": own[1, 32000, 4096].opponent_ms,
-                **{f"own {n}": own[(n,) * 3].ms for n in (4095, 4096)},
-                **{f"better {n}": own[(n,) * 3].opponent_ms for n in (4095, 4096)},
+                "own 4095": odd.ms,
+                "better 4095": odd.opponent_ms,
             }.items()
         },
         **{f"{name} most": f"{round(max(M * N for M, N, _ in by[name]), -4):,}" for name in ("thin", "deep")},
@@ -709,18 +661,20 @@ def every_shape() -> dict[str, str]:
         "new least copied": f"{2 * least[0] * least[2] / 1e6:.0f} MB",
         "large least": f"{new[narrow].percent_of_searched:.0f}%",
         "large least at": times_of(narrow),
-        "large least filled": f"{prod(narrow[:2]) / (6 * 5 * 512 * 96):.0%}",
         "both": str(len(wide)),
         "lost wide": str(sum(of < 100 for of in wide.values())),
         "lost narrow": str(sum(of < 100 for of in narrowed.values())),
         "narrow least": f"{min(narrowed.values()):.0f}%",
         "narrow least at": times_of(min(narrowed, key=narrowed.get)),
-        "own samples": "{:.1f} to {:.1f} µs".format(
-            *(1e3 * end(own[(4096,) * 3].processes[0].own.ms) for end in (min, max))
-        ),
         "chance": "{:.1f} to {:.1f} and {:.1f} to {:.1f} µs".format(
             *(1e3 * end(points(of)[333, 777, 1999].processes[0].own.ms) for of in (ALONE, KERNEL) for end in (min, max))
         ),
+        **{name: f"{sides[of]:.0f}%" for name, of in (("narrow", 0), ("broad", -1))},
+        "turned": str(len(gains)),
+        **{
+            f"turned {name}": f"{of(gains.values()):.2f}"
+            for name, of in (("median", median), ("least", min), ("most", max))
+        },
         "model": f"{geometric_mean(late.values()) - 1:.1%}",
         "model most": f"{max(late.values()) - 1:.0%}",
         "searched": str(len(found)),
