@@ -89,7 +89,7 @@ def figures() -> dict[str, str]:
     before, profile, turns = profiles.measured(TILES), profiles.measured(MMA), small["16"][4096]
     at, slower = [clocks.of(MMA, inputs=of) for of in ("normal", "zeros")], share * lasting / turns.cublas_ms - 1
     assert least >= 0.98 * card().boost_mhz == 0.98 * at[1].nvml_mhz and card().sms == 132
-    assert max(small_mhz) < min(large_mhz) and deeper.ms_p90 < points["16"][4096].ms_p10 and lasting < 1.03 * turns.ms
+    assert max(small_mhz) < min(large_mhz) and deeper.ms_p90 < points["16"][4096].ms_p10 and lasting < 1.05 * turns.ms
     assert abs(per_product(padded, "l1_fill_sectors") - 4.5) < 0.01 and larger[1] < 0 < larger[0] < 0.1
     assert 1 - limits[1] / limits[0] > 0.1 and rival_ones < limits[1] < ones and min(over["16, three stages"]) > 1
     assert all(small["15"][size].ms < small["16"][size].ms for size in (256, 512, 1024)) and MMA.grid(1024, 1024) == 32
