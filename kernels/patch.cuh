@@ -76,8 +76,8 @@ struct Patch
         int rows = int(M - from.row), cols = int(N - from.col);
         if constexpr (SUMS % 16 > 0) (TURNED ? rows : cols) = min(TURNED ? rows : cols, 2 * SUMS);
         R* const to = C + from.row * N + from.col;
-        if constexpr (!TURNED && sizeof(R) == 2)
-            if (aligned && beta == 0.0f) return write_eights(acc, to, N, rows, cols, alpha);
+        if constexpr (sizeof(R) == 2)
+            if (aligned && beta == 0.0f) return write_eights<TURNED>(acc, to, N, rows, cols, alpha);
         #pragma unroll
         for (int i = 0; i < SUMS; i += 16) {
             const int down = TURNED ? 2 * i : 0, right = TURNED ? 0 : 2 * i;

@@ -55,7 +55,8 @@ RESIDENT = _group("resident")
 """02, 04 and 07 with unused shared memory, so that only so many blocks fit on an SM; the machine code is the same."""
 
 YOUR_KERNEL = _group("your kernel")
-"""The kernel of the page ``your_kernel``: as it is, with pointers, with two loops, and with row numbers of 32 bits."""
+"""The kernel of the page ``your_kernel``: as it is, with pointers, with two loops, with row numbers of 32 bits, and
+without the repair in its loop; and the two loops with 64 and with 48 warps on an SM."""
 
 STEPS = _group("steps")
 """The nine steps of 23, each with all those before it, labelled as in ``published-results.csv``."""
@@ -83,6 +84,9 @@ TENSOR = (*PADDED_TILES, *_group("tensor"))
 
 ANY_SHAPE = _group("any shape")
 """22 without a part of what it does."""
+
+(THROUGH_PATCH,) = _group("narrow")
+"""22 with a C of 16 bits, whose sums go through shared memory."""
 
 
 def _overlapping(kernel: Kernel) -> tuple[Kernel, ...]:

@@ -64,6 +64,7 @@ MODULES = {
     "mma.": mma,
     "ldmatrix.": mma,
     "stmatrix.": mma,
+    "movmatrix.": mma,
     "wgmma.": wgmma,
     "cp.async.bulk.": tma,
     "mbarrier.": sync,

@@ -1,15 +1,16 @@
-"""Decodes ``mma.sync`` and ``wmma.mma``, which multiply on tensor cores, and ``ldmatrix`` and ``stmatrix``.
+"""Decodes ``mma.sync`` and ``wmma.mma``, which multiply on tensor cores, and ``ldmatrix``, ``stmatrix``, ``movmatrix``.
 
 PTX documents which lane holds which element, and kernels rely on it. A matrix of 8 × 8 halves is eight rows of 16 bytes
 in shared memory, each at an address that one lane gives. Lane 4i + j holds elements 2j and 2j + 1 of row i, or of
 column i if the matrix is transposed. `tensor.accumulated` adds the products. All lanes of a warp take part in
-each of the three instructions. PTX does not say which lane moves which bytes, so for the race check the whole warp
+each of these instructions. PTX does not say which lane moves which bytes, so for the race check the whole warp
 loads and stores every row.
 
 The sources are NVIDIA's: "Parallel Thread Execution ISA", 9.7.14.5, "mma", "Matrix Fragments for mma.m16n8k4" to
-"mma.m16n8k32", "Warp-level matrix load instruction: ldmatrix" and "Warp-level matrix store instruction: stmatrix"; the
-last is for compute capability 9.0 and later. A 32-bit register holds a TF32 number, and its lower 13 bits are ignored;
-tensor cores cut them off (P. Xie et al., "MMA-Sim", arXiv:2511.10909, 2025).
+"mma.m16n8k32", "Warp-level matrix load instruction: ldmatrix", "Warp-level matrix transpose instruction: movmatrix" and
+"Warp-level matrix store instruction: stmatrix"; the last is for compute capability 9.0 and later. A 32-bit register
+holds a TF32 number, and its lower 13 bits are ignored; tensor cores cut them off (P. Xie et al., "MMA-Sim",
+arXiv:2511.10909, 2025).
 """
 
 import itertools
@@ -139,6 +140,8 @@ def step(instruction: Instruction, reader: Callable, address: Callable) -> Step:
     UnsupportedInstruction
         The shape or the type is not known.
     """
+    if instruction.opcode == "movmatrix.sync.aligned.m8n8.trans.b16" and len(instruction.operands) == 2:
+        return _transposed(instruction, reader)
     if (match := MOVE.fullmatch(instruction.opcode)) and len(instruction.operands) == 2:
         count, transposed = int(match[2]), bool(match[3])
         if match[1] == "ld":
@@ -187,6 +190,20 @@ def _store(instruction: Instruction, reader: Callable, address: Callable, count:
         batch.tracer.access(line, "shared", "store", addresses, who, ROW)
 
     return of_whole_warps(execute, "stmatrix")
+
+
+def _transposed(instruction: Instruction, reader: Callable) -> Step:
+    """Decode ``movmatrix target, source``: each lane gets its elements of the transposed matrix."""
+    (target,), read = (
+        registers((instruction.operands[0],), 1, instruction),
+        reader(instruction.operands[1], "b32", instruction),
+    )
+
+    def execute(batch: Batch, lanes: Lanes) -> None:
+        words = batch.threads.spread(read(batch, lanes), lanes).copy().reshape(-1, 1, SIDE, ROW // 4)
+        batch.registers.write(target.name, _turned(words).ravel(), lanes)
+
+    return of_whole_warps(execute, "movmatrix")
 
 
 def _rows(batch: Batch, lanes: Lanes, locate: Callable, count: int) -> tuple[np.ndarray, np.ndarray]:

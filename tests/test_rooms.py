@@ -19,7 +19,7 @@ ORDER = ("ptxsim", "sgemm_tutorial", "lab", "tools")
 IN_LAB = ("lab", "model", "records", "measure", "experiments", "draw", "chapters")
 """The lab's rooms: each may import those before it."""
 
-STATEMENTS = {"ptxsim": 5235, "sgemm_tutorial": 1700, "lab": 9755, "tools": 800}
+STATEMENTS = {"ptxsim": 5245, "sgemm_tutorial": 1700, "lab": 9755, "tools": 800}
 """The statements that a root may have, docstrings left out. Code beyond this must earn its place, or go.
 
 What each has beyond the least that the book needs, and what for:

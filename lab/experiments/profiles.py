@@ -97,14 +97,14 @@ def plan() -> Plan:
 
 
 def variants_plan() -> Plan:
-    """Return the plan of profiles of variants: of 04 to 11, with fewer resident blocks too, of 21, and 20's steps.
+    """Return the plan of profiles of variants: of 04 to 11, with fewer resident blocks too, of 21, 20, your kernel.
 
     04 to 11 are the rungs whose threads have a tile and which choose nothing. 21's are those of `variants.TENSOR` for
     Hopper alone.
     """
     tiled = [kernel for kernel in variants.VARIANTS if "TM" in kernel.parameters and not kernel.family.chooses]
     on_hopper = [kernel for kernel in variants.TENSOR if kernel.exact]
-    kernels = dict.fromkeys((*tiled, *on_hopper, *variants.RESIDENT, *variants.HOPPER_STEPS))
+    kernels = dict.fromkeys((*tiled, *on_hopper, *variants.RESIDENT, *variants.HOPPER_STEPS, *variants.YOUR_KERNEL))
     return nsight.plan("variant_profiles", [(kernel, (SIZE,) * 3) for kernel in kernels], METRICS)
 
 

@@ -97,6 +97,8 @@ def _hopper(name: str) -> Plan:
 
 AWKWARD = [(256, 256, 16384), (1, 4096, 4096), (64, 4096, 4096), (333, 777, 1999), (4095, 4095, 4095)]
 """Problems with few tiles and a long K, with few rows, and with rows that begin anywhere."""
+WRITTEN = sizes_of([(65536, 128, 128), (8192, 8192, 64), (4096, 4096, 4096)])
+"""Problems at which 22 is timed with a C of 16 bits whose sums go through shared memory."""
 
 
 def _any_shape() -> Plan:
@@ -109,6 +111,7 @@ def _any_shape() -> Plan:
     items += [(kernel, size) for size in SHAPES[::3] for kernel in (find("any_shape", T="__nv_bfloat16"), short)]
     items += [(short, size) for size in LAYERS]
     items += [(kernel, size) for size in sizes for kernel in (*variants.ANY_SHAPE, find("persistent"))]
+    items += [(kernel, size) for size in WRITTEN for kernel in (short, variants.THROUGH_PATCH)]
     return plan("any_shape", list(dict.fromkeys(items)), search=True, **IN_SHORT)
 
 

@@ -82,6 +82,7 @@ ALIGNED = {
     "mma": "    mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f1, %f1, %f1}, {%r3, %r3, %r3, %r3}, "
     "{%r3, %r3}, {%f1, %f1, %f1, %f1};",
     "ldmatrix": "    ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r7}, [%r5];",
+    "movmatrix": "    movmatrix.sync.aligned.m8n8.trans.b16 %r7, %r3;",
     "stmatrix": "    stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r5], {%r3};",
     "wmma": "    wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r8, %r9, %r10, %r11, %r12, %r13, %r14, %r15}, "
     "[%r6], 16;",

@@ -1,4 +1,4 @@
-"""ldmatrix, stmatrix and mma.sync on the simulator: which lane has what, products against NumPy and fractions."""
+"""ldmatrix, stmatrix, movmatrix, mma.sync on the simulator: which lane has what, products against NumPy and fractions."""
 
 import math
 from fractions import Fraction
@@ -132,6 +132,19 @@ def test_where_few_lanes_give_addresses_the_thread_is_named(moved):
     with pytest.raises(SimulationFault) as caught:
         run_bits(kernel, np.zeros(64, np.uint32))
     assert (caught.value.kind, caught.value.thread) == ("misaligned", 34)
+
+
+# movmatrix.
+
+
+def test_each_warp_transposes_a_matrix():
+    kernel = probe(
+        'unsigned r = a[t];\nasm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(r));\nc[t] = r;',
+        threads=64,
+    )
+    numbers = np.arange(128, dtype=np.uint16)
+    got, _ = run_bits(kernel, numbers.view(np.uint32))
+    assert (got.ravel().view(np.uint16).reshape(2, 8, 8) == numbers.reshape(2, 8, 8).transpose(0, 2, 1)).all()
 
 
 # stmatrix.
