@@ -25,7 +25,7 @@ from ..paths import RESULTS
 from ..records.shapes import SHAPES, SQUARES
 from ..records.sizes import Size, times_of
 from ..records.timings import Point, Spread, load, recorded
-from ..variants import ANY_SHAPE, OVERLAP
+from ..variants import ANY_SHAPE, OVERLAP, THROUGH_PATCH
 
 KERNEL, BEFORE = find("22_any_shape"), find("20_persistent")
 ALONE, OWN_NUMBER, WHOLE = ANY_SHAPE
@@ -591,21 +591,14 @@ def every_shape() -> dict[str, str]:
     padded = [at for at in unaligned if new[at].searched.algorithm.endswith("padded")]
     thin, deep = (launched(size).kernel.parameters for size in ((1, 4097, 4097), DEEP_AT))
     by = {name: [at for at in new if chosen(at).name == name] for name in ("thin", "deep", "shallow")}
-    odd, (wide, narrowed) = (
-        own[(4095,) * 3],
-        [  # speeds where C in 16 bits is recorded too, and such a C's
-            {at: of[at].percent_of_searched for at in own.keys() & short.keys()}
-            for short in [points(KERNEL.variant(BITS=16))]
-            for of in (own, short)
-        ],
-    )
+    odd, short, patched = own[(4095,) * 3], points(KERNEL.variant(BITS=16)), points(THROUGH_PATCH)
+    narrow_least = min(short, key=lambda at: short[at].percent_of_searched)
     assert (
         (deep["BM"], deep["BN"], deep["SPLIT"], looked(DEEP_AT)[0][1]) == (64, 128, 6, 0)
         and (thin["BM"], thin["BN"], thin["SLICES"]) == (1, 32, 32)
         and (two.way, two.way.setting[:2], two.ms_p90 < one.ms_p10) == (found[TURNED].best, (128, 160), True)
         and (one.way.setting[:2], one.way.setting[7]) == ((512 // 4, 64), 4)
-        and sum(of < 100 for of in narrowed.values()) > sum(of < 100 for of in wide.values())
-        and min(narrowed.values()) < min(wide.values())
+        and all(short[at].ms_p90 < of.ms_p10 for at, of in patched.items())
         and {(of.types, of.parameters["BITS"]) for of in new.values()} == {("FP16", 32)}
         and odd.searched.algorithm.endswith("padded")
         and (least[1], kind(least)) == (10, KINDS[3])
@@ -660,11 +653,16 @@ def every_shape() -> dict[str, str]:
         "new least copied": f"{2 * least[0] * least[2] / 1e6:.0f} MB",
         "large least": f"{new[narrow].percent_of_searched:.0f}%",
         "large least at": times_of(narrow),
-        "both": str(len(wide)),
-        "lost wide": str(sum(of < 100 for of in wide.values())),
-        "lost narrow": str(sum(of < 100 for of in narrowed.values())),
-        "narrow least": f"{min(narrowed.values()):.0f}%",
-        "narrow least at": times_of(min(narrowed, key=narrowed.get)),
+        **{
+            f"{name} {M}": f"{1e3 * of[M, N, K].ms:.{digits}f}"
+            for M, N, K, digits in ((65536, 128, 128, 1), (8192, 8192, 64, 1), (4096, 4096, 4096, 0))
+            for name, of in (("written", short), ("patched", patched))
+        },
+        "short": str(len(short)),
+        "short mean": f"{geometric_mean(at.percent_of_searched for at in short.values()):.0f}%",
+        "short slower": str(sum(at.percent_of_searched < 100 for at in short.values())),
+        "short least": f"{short[narrow_least].percent_of_searched:.0f}%",
+        "short least at": times_of(narrow_least),
         "chance": "{:.1f} to {:.1f} and {:.1f} to {:.1f} µs".format(
             *(1e3 * end(points(of)[333, 777, 1999].processes[0].own.ms) for of in (ALONE, KERNEL) for end in (min, max))
         ),
