@@ -1,6 +1,5 @@
-"""Compares 20 and cuBLAS in bursts, in turns and alone, and tells differences from chance, for the page on power."""
+"""Compares times and energies of 20 and cuBLAS, and tells differences from chance, for the page on power."""
 
-import dataclasses
 from collections.abc import Sequence
 from itertools import product
 
@@ -13,7 +12,7 @@ from sgemm_tutorial.table import Table
 
 from ..draw.chart import Chart
 from ..draw.figure import BLUE, INK, ORANGE, WIDTH, Figure
-from ..experiments import sustained
+from ..experiments import clocks, sustained
 from ..experiments.ceilings import card
 from ..records import files
 from ..records.timings import paired
@@ -26,36 +25,17 @@ SIZES = (8192, 4096)
 SIZE = 8192
 """M = N = K at which it looks closely."""
 BOTH = (KERNEL, cublas.gemm_ex)
-INPUTS = {"zeros": "zeros", "random": "normal"}
-"""Kinds of A and B, as the page calls them."""
 AGAIN = {8192: HOPPER_WIDTHS[1], 4096: persistent.STEPS[2]}
 """20's code by M = N = K, as the variant whose tile is as wide as the one that 20 chooses: 224 columns, or 256."""
 RECORDINGS = (*copy_engine.TWICE, "order")
 """Recordings that time 19 and 20: two time 20 first, then `AGAIN`, then 19; the last one 19, then 20."""
 COUNTED = ((0, 0.023, "burst", "left"), (2, 4, "alone", "left"))
 """The seconds between which samples of a kernel by itself count, the way's name, and the label's place."""
-EARLY = (0.25, 0.4)
-"""The seconds of a run alone at which `KERNEL` and cuBLAS in turns are sampled, after a warm-up."""
-WAYS = {
-    "burst": "burst",
-    "in turns": "in turns",
-    "alone, {} to {} s".format(*EARLY): "early",
-    "alone, 2 to 4 s": "lasting",
-}
-"""The page's names of ways to time both, and this module's."""
 BANDS = (
     ("ms of a launch (blue: 20, orange: cuBLAS)", (1.4, 1.9, 2.4)),
-    ("MHz, by NVML", (800, 1200, 1600, 2000)),
     ("W, by NVML (dashed: the limit)", (100, 400, 700, 1000)),
 )
 """The bands of the picture, from top to bottom, and the ticks of each: every value seen lies within them."""
-
-
-def both(size: int, protocol: str, inputs: str = "normal") -> np.ndarray:
-    """Return milliseconds of `KERNEL` and of cuBLAS: the recorded medians."""
-    return np.array(
-        [sustained.of(KERNEL, size, inputs, protocol).ms, sustained.cublas_ms(KERNEL, size, inputs, protocol)]
-    )
 
 
 def runs(size: int = SIZE, inputs: str = "normal") -> list[sustained.Sustained]:
@@ -66,34 +46,31 @@ def runs(size: int = SIZE, inputs: str = "normal") -> list[sustained.Sustained]:
     ]
 
 
-def settled(size: int, inputs: str = "normal") -> np.ndarray:
-    """Return the recorded medians of ms, MHz and W of each of `runs`: those of its second half."""
-    return np.array([(run.ms, run.sm_mhz, run.watts) for run in runs(size, inputs)]).T
+def half(run: sustained.Sustained) -> slice:
+    """Return which samples of a run alone count."""
+    return slice(len(run.samples.ms) // 2, None)
 
 
-def early(size: int = SIZE, inputs: str = "normal") -> np.ndarray:
-    """Return the medians of ms, MHz and W of each of `runs` in the seconds `EARLY`."""
-    begin, end = EARLY
+def spent(size: int = SIZE, inputs: str = "normal") -> np.ndarray:
+    """Return ms, mean watts and joules of a product of each of `runs`, in its second half."""
     return np.array(
-        [np.median(run[(run[:, 0] > begin) & (run[:, 0] <= end), 1:], 0) for run in map(seen, runs(size, inputs))]
+        [
+            (run.ms, np.average(run.samples.watts[half(run)], weights=run.samples.ms[half(run)]), run.joules)
+            for run in runs(size, inputs)
+        ]
     ).T
 
 
-def by_turns(size: int = SIZE, inputs: str = "normal") -> np.ndarray:
-    """Return the medians of ms, MHz and W of both kernels' samples in turns."""
+def shares(size: int, of: int = 0, inputs: str = "normal") -> np.ndarray:
+    """Return 20's shares in % alone by each run of cuBLAS: of its speed or, if `of` is 2, of its energy."""
+    own, *theirs = spent(size, inputs)[of]
+    return 100 * np.array(theirs) / own
+
+
+def in_turns(size: int, inputs: str = "normal") -> float:
+    """Return 20's share of cuBLAS's speed in turns in %, by pairs of samples, in the recording of the runs alone."""
     of = sustained.of(KERNEL, size, inputs, "in turns")
-    return np.median([dataclasses.astuple(each) for each in (of.samples, of.cublas)], axis=2).T
-
-
-def shares(size: int, protocol: str, inputs: str = "normal") -> np.ndarray:
-    """Return 20's shares of cuBLAS's speed in %: of each burst, in turns by pairs of samples, or by cuBLAS's runs."""
-    if protocol == "burst":
-        return bursts(size, inputs)
-    if protocol == "in turns":
-        of = sustained.of(KERNEL, size, inputs, protocol)
-        return np.array([paired((of.samples.ms, of.cublas.ms))])
-    ms = (early if protocol == "early" else settled)(size, inputs)[0]
-    return 100 * ms[1:] / ms[0]
+    return paired((of.samples.ms, of.cublas.ms))
 
 
 def bursts(size: int, inputs: str = "normal") -> np.ndarray:
@@ -120,39 +97,25 @@ def span(of: np.ndarray | Sequence[float], how: str = ".1f") -> str:
     return f"{np.min(of):{how}} to {np.max(of):{how}}"
 
 
-def protocols_table() -> Table:
-    """Return 20's shares of cuBLAS's speed by size, inputs and way."""
+def spent_table() -> Table:
+    """Return what runs alone spend, and 20's shares by time and by energy: at the limit, and on zeros below it."""
+    rows = []
+    for name, size, inputs in (
+        *((f"random, {size}", size, "normal") for size in SIZES),
+        (f"zeros, {SIZE}", SIZE, "zeros"),
+    ):
+        found = zip(
+            (f"{name}: 20", "cuBLAS", "cuBLAS, later"),
+            spent(size, inputs).T,
+            *(["", *(f"{each:.1f}" for each in shares(size, of, inputs))] for of in (0, 2)),
+            strict=False,
+        )
+        rows += [(who, f"{ms:#.4g}", f"{watts:.0f}", f"{joules:.4g}", *of) for who, (ms, watts, joules), *of in found]
     return Table(
-        ("M = N = K, inputs", *WAYS),
-        [
-            (
-                f"{size}, {name}",
-                *(", ".join(f"{of:.1f}" for of in shares(size, way, kind)) for way in WAYS.values()),
-            )
-            for size, (name, kind) in product(SIZES, INPUTS.items())
-        ],
-        f"20's share of cuBLAS's speed in %, FP16, {card().name}",
-        "Two values: of two bursts; alone, by cuBLAS in the same recording and in a later one.",
-    )
-
-
-def clocks_table() -> Table:
-    """Return ms, MHz and watts of 20 and of cuBLAS at `SIZE`, by inputs and way."""
-    return Table(
-        (f"M = N = K = {SIZE}", "ms", "MHz", "W"),
-        [
-            (
-                f"{name}, {way}",
-                *(
-                    ", ".join(f"{each:{how}}" for each in of)
-                    for of, how in zip(means(SIZE, kind), ("#.4g", ",.0f", ".0f"), strict=True)
-                ),
-            )
-            for name, kind in INPUTS.items()
-            for way, means in zip(tuple(WAYS)[1:], (by_turns, early, settled), strict=True)
-        ],
-        f"20, cuBLAS and, if there is a third value, cuBLAS in the later recording: medians, {card().name}",
-        "MHz and W: by NVML.",
+        ("A and B, M = N = K", "ms", "W", "joules of a product", "20's share by ms, %", "by joules, %"),
+        rows,
+        f"Alone, the second half of {recording().settings['lasting_s']:g} s, FP16, {card().name}",
+        "Shares: cuBLAS's ms / 20's, and cuBLAS's joules / 20's. W: means, by NVML. Joules: by the card's counter.",
     )
 
 
@@ -175,14 +138,9 @@ def gains_table() -> Table:
 
 
 def seen(run: sustained.Sustained) -> np.ndarray:
-    """Return seconds, ms, MHz and watts of each sample of a run alone."""
-    return np.stack(
-        (
-            np.cumsum(run.samples.ms) / np.sum(run.samples.ms) * recording().settings["lasting_s"],
-            *dataclasses.astuple(run.samples),
-        ),
-        1,
-    )
+    """Return seconds, ms and watts of each sample of a run alone."""
+    at = np.cumsum(run.samples.ms) / np.sum(run.samples.ms) * recording().settings["lasting_s"]
+    return np.stack((at, run.samples.ms, run.samples.watts), 1)
 
 
 def course() -> Figure:
@@ -192,11 +150,11 @@ def course() -> Figure:
         recording().provenance["power_limit_watts"],
         recording().settings["lasting_s"],
     )
-    chart = Chart(title, (0, seconds), (-len(BANDS), 0), across="seconds", size=(WIDTH, 440), top=60)
+    chart = Chart(title, (0, seconds), (-len(BANDS), 0), across="seconds", size=(WIDTH, 310), top=60)
     chart.ticks(range(int(seconds) + 1), ())
     places = [np.linspace(-1 - band, -0.25 - band, len(ticks)) for band, (_, ticks) in enumerate(BANDS)]
     chart.axes.yaxis.set_ticks(np.concatenate(places), [f"{tick:g}" for _, ticks in BANDS for tick in ticks])
-    chart.line([(second, np.interp(limit, BANDS[2][1], places[2])) for second in (0, seconds)], INK, (4, 3), 1)
+    chart.line([(second, np.interp(limit, BANDS[1][1], places[1])) for second in (0, seconds)], INK, (4, 3), 1)
     for begin, end, way, align in COUNTED:
         chart.line([(begin, 0), (end, 0)], INK, wide=5)
         chart.write(chart.at(begin, 0)[0], chart.top - 8, way, align)
@@ -205,9 +163,9 @@ def course() -> Figure:
         points = seen(of)[:, (0, 1 + band)].tolist()
         chart.line([(at, np.interp(of, BANDS[band][1], places[band])) for at, of in points], colour, wide=1.2)
     return chart.finish(
-        f"{title}: ms of a launch, clock and watts. Within a quarter of a second, times rise from 1.4, "
+        f"{title}: ms of a launch, and watts. Within a quarter of a second, times rise from 1.4, "
         f"overshoot a little, and settle near 1.7 until 0.8 seconds. Meanwhile the power is above the limit, {limit}. "
-        "Then clock and power fall far, and times rise above 2. Smaller swings follow, about one a second. "
+        "Then power falls far, and times rise above 2. Smaller swings follow, about one a second. "
         "Bars mark when samples count: up to 0.023 s in a burst, from 2 s on alone."
     )
 
@@ -224,79 +182,94 @@ def figures() -> dict[str, str]:
         recording().settings,
         [*map(seen, runs()[:2])],
     )
-    start, over = ([run[(run[:, 0] > a) & (run[:, 0] < b)] for run in both_seen] for a, b in ((0, 0.03), (0.25, 0.8)))
-    still, alone, first, turns = settled(SIZE, "zeros"), settled(SIZE), early(), by_turns()
+    over = [run[(run[:, 0] > 0.25) & (run[:, 0] < 0.8)] for run in both_seen]
+    (ms, watts, joules), still, alone = spent(), spent(SIZE, "zeros"), shares(SIZE)
+    middles = [np.median(run.samples.ms[half(run)]) for run in runs()]
+    at_limit, apart, more = (  # of the runs on random numbers: watts; both shares' differences; 20's joules
+        np.concatenate([of(size) for size in SIZES])
+        for of in (
+            lambda size: spent(size)[1],
+            lambda size: abs(shares(size) - shares(size, 2)),
+            lambda size: 10000 / shares(size, 2) - 100,
+        )
+    )
+    # 20 and cuBLAS in bursts on random numbers and on zeros
+    brief, brief_zeros = ([sustained.of(who, SIZE, inputs, "burst") for who in BOTH] for inputs in ("normal", "zeros"))
+    longer = [of.ms / zeros.ms - 1 for of, zeros in zip(brief, brief_zeros, strict=True)]
+    mhz = [each for of in (*brief, *brief_zeros) for each in of.samples.sm_mhz]
+    own_clock = clocks.of(KERNEL, SIZE)
     ten = {
-        size: [*shares(size, "in turns"), *(of for name in RECORDINGS for of in by_process(KERNEL, size, name))]
-        for size in SIZES
+        size: [in_turns(size), *(of for name in RECORDINGS for of in by_process(KERNEL, size, name))] for size in SIZES
     }
+    by_turns, by_order = (
+        sustained.of(KERNEL, SIZE, protocol="in turns"),
+        [  # 20's leads over cuBLAS by the pairs that begin with 20, and by those that begin with cuBLAS
+            paired((of.own.ms[first::2], of.cublas.ms[first::2])) - 100
+            for name in RECORDINGS
+            for of in copy_engine.timed(KERNEL, SIZE, name).processes
+            for first in (0, 1)
+        ],
+    )
+    by_order += [paired((by_turns.samples.ms[first::2], by_turns.cublas.ms[first::2])) - 100 for first in (0, 1)]
     leads, same = (
         np.array([np.concatenate(gains(size, of[size])) for size in SIZES])
         for of in (dict.fromkeys(SIZES, find("19")), AGAIN)
     )
-    zeros, own = ({way: shares(SIZE, way, kind) for way in WAYS.values()} for kind in INPUTS.values())
-    late, soon = own["in turns"] - own["lasting"], own["in turns"] - own["early"]  # points lost, by each cuBLAS
-    lower = 1 - alone[1, 0] / alone[1, 1:]  # how much lower 20's clock is than cuBLAS's
-    width = persistent.leads(KERNEL, persistent.STEPS[2], SIZE)  # by 224 columns instead of 256
-    since = zeros["in turns"] - zeros["burst"]
     assert (
-        98 < own["lasting"].min() <= own["lasting"].max() < 99.5
-        and own["burst"].max() < 98.5
-        and COUNTED[0][1] == round(settings["chunks"] * 2 * both(SIZE, "burst")[0] / 1000, 3)
+        alone[0] < 99.5 < 100 < alone[1] < 100.5
+        and bursts(SIZE, "normal").max() < 98.5
+        and COUNTED[0][1] == round(settings["chunks"] * 2 * brief[0].ms / 1000, 3)
         and [len(of) for of in ten.values()] == [10, 10]
-        and min(ten[SIZE]) - 100 > 100 * abs(same[0]).max()
+        and min(*by_order, *(of - 100 for of in ten[SIZE])) > 100 * abs(same[0]).max()
         and min(ten[4096]) < 100 < max(ten[4096])
-        and np.ptp([*zeros["in turns"], *zeros["early"], *zeros["lasting"]]) < 0.25
-        and 0 < 2 * soon.min() <= late.min()
-        and since.min() > 2
-        and all({*of[:, 2]} == {1965} and of[:, 1].max() < 1.47 for of in start)
-        and all(limit < of[:, 3].min() and of[:, 2].max() < 1600 and of[:, 1].min() > 1.6 for of in over)
-        and all(of[of[:, 0] > 0.8, 1].max() > 2 and of[of[:, 0] > 0.8, 3].min() < 0.8 * limit for of in both_seen)
-        and 0.98 * limit < alone[2].min() <= alone[2].max() <= limit < min(first[2].min(), turns[2].min())
-        and still[1, 0] == still[1, 1]
-        and still[2].max() < 0.65 * limit
-        and 100 * (1 - first[1, 0] / first[1, 1:].min()) > soon.max()
-        and 0.6 * late.min() < 100 * lower.min() <= 100 * lower.max() < late.max()
-        and all({*run.reasons[len(run.reasons) // 2 :]} == {4} for run in (*runs(), *runs(SIZE, "zeros")))
-        and not any(sustained.of(KERNEL, size, protocol="in turns").reasons for size in SIZES)
+        and 0.985 * limit < at_limit.min() <= at_limit.max() < limit
+        and apart.max() < 1.4
+        and more.min() > 0
+        and still[1].max() < 0.65 * limit
+        and 1.9 < min(joules[:2] / still[2]) <= max(joules[:2] / still[2]) < 2.3
+        and all(of[:, 1].max() < 1.5 for of in (run[run[:, 0] < 0.03] for run in both_seen))
+        and all(limit < of[:, 2].min() and of[:, 1].min() > 1.6 for of in over)
+        and all(of[of[:, 0] > 0.8, 1].max() > 2 and of[of[:, 0] > 0.8, 2].min() < 0.8 * limit for of in both_seen)
+        and all({*run.reasons[half(run)]} == {4} for run in (*runs(), *runs(4096), *runs(SIZE, "zeros")))
+        and len(by_order) == 20
+        and ms[2] / ms[1] - 1 > max(abs(alone - 100)) / 100
         and persistent.chosen(8192) == 224 == AGAIN[8192].parameters["BN"]
-        and persistent.chosen(4096) == 256 == AGAIN[4096].parameters["BN"] == find("19").parameters["BN"]
+        and persistent.chosen(4096) == 256 == AGAIN[4096].parameters["BN"]
         and (leads.min(1) > 3 * abs(same).max(1)).all()
-        and 0 < width.min() < abs(same[0]).max()
-        and np.ptp(same[0]) < 0.01
     )
     return {
         "card": card().name,
         "cuBLAS": recording().provenance["cublas"],
         "limit": f"{limit} W",
         "seconds": f"{settings['lasting_s']:g} s",
-        "reads": f"{settings['lasting_s'] / np.mean([np.count_nonzero(np.diff(of[:, 3])) for of in both_seen]):.1f} s",
-        "burst ms": f"{round(settings['chunks'] * 2 * both(SIZE, 'burst')[0], -1):.0f} ms",
-        **{way: f"{own[way][0] / 100:.2f}" for way in ("burst", "in turns")},
-        "lasting": " and ".join(f"{of / 100:.2f}" for of in own["lasting"]),
-        "alone first": f"{own['lasting'][0]:.1f}%",
-        "alone again": f"{own['lasting'][1]:.1f}%",
-        "burst lead": f"{100 * (100 / own['burst'].max() - 1):.1f}%",
-        "alone lead": f"{span(100 * (100 / own['lasting'] - 1))}%",
-        "bursts apart": f"{np.ptp(bursts(4096, 'zeros')):.1f}",
+        "reads": f"{settings['lasting_s'] / np.mean([np.count_nonzero(np.diff(of[:, 2])) for of in both_seen]):.1f} s",
+        "burst ms": f"{round(settings['chunks'] * 2 * brief[0].ms, -1):.0f} ms",
+        "burst": ", ".join(f"{of:.1f}" for of in bursts(SIZE, "normal")),
+        "burst again": f"{100 * np.divide(*(np.mean(runs()[i].samples.ms[:2]) for i in (2, 0))):.1f}",
+        "in turns": span(ten[SIZE]),
+        "alone first": f"{alone[0]:.1f}",
+        "alone again": f"{alone[1]:.1f}",
+        "by medians": " and ".join(f"{100 * of / middles[0]:.1f}" for of in middles[1:]),
         "lead": f"{span(np.array(ten[SIZE]) - 100)}%",
         "least lead": f"{min(ten[SIZE]) - 100:.1f}%",
-        "again 8192": f"{alone[0, 2] / alone[0, 1] - 1:.1%}",
-        **{f"zeros {way}": f"{zeros[way][0] - 100:.1f}%" for way in ("in turns", "lasting")},
-        "late": span(late, ".0f"),
-        "soon": span(soon, ".0f"),
-        "early": "{} to {} s".format(*EARLY),
-        "early clocks": " and ".join(f"{of:,.0f}" for of in first[1, :2]),
-        "early gap": f"{1 - first[1, 0] / first[1, 1]:.1%}",
-        "since": span(since),
-        "less clock": f"{span(100 * lower)}%",
-        "watts": f"{span(alone[2], '.0f')} W",
-        "turn watts": f"{turns[2].max():.0f} W",
-        "zeros clock": f"{still[1, 0]:,.0f} MHz",
-        "zeros watts": f"{still[2, 0]:.0f} and {still[2, 1]:.0f} W",
-        "highest": f"{recording().provenance['sm_clock_max_mhz']:,} MHz",
-        "width": f"{span(100 * width)}%",
-        "spread": f"{100 * np.ptp(gains(SIZE, find('19'))[1]):.1f}",
+        "watts": f"{watts[0]:.0f} W",
+        "joules": f"{joules[0]:.3f} J",
+        "rate": f"{watts[0] / joules[0]:.0f}",
+        "by rate": f"{1000 * joules[0] / watts[0]:.3f} ms",
+        "ms": f"{ms[0]:.3f} ms",
+        "all watts": span(at_limit, ".0f"),
+        "apart": f"{apart.max():.1f}",
+        "more joules": f"{span(more)}%",
+        "zeros joules": f"{still[2, 0] / still[2, 1] - 1:.0%}",
+        "zeros lead": f"{shares(SIZE, 0, 'zeros')[0] - 100:.1f}%",
+        "zeros in turns": f"{in_turns(SIZE, 'zeros') - 100:.1f}%",
+        "zeros watts": f"{still[1, 0]:.0f} and {still[1, 1]:.0f} W",
+        "longer": f"{longer[0]:.0%}",
+        "longer cuBLAS": f"{longer[1]:.0%}",
+        "burst MHz": span(mhz, ",.0f"),
+        "own MHz": f"{own_clock.own_mhz:,} MHz",
+        "NVML MHz": f"{own_clock.nvml_mhz:,}",
+        "again": f"{ms[2] / ms[1] - 1:.1%}",
         "ten 4096": f"{span(ten[4096])}%",
         **{f"lead {size}": f"{100 * of.min():.1f}%" for size, of in zip(SIZES, leads, strict=True)},
         **{f"same {size}": f"{100 * abs(of).max():.1f}%" for size, of in zip(SIZES, same, strict=True)},

@@ -1,4 +1,4 @@
-"""Three protocols, the course of a run alone, and chance."""
+"""Three protocols, energies, the course of a run alone, and chance."""
 
 import numpy as np
 import pytest
@@ -12,25 +12,33 @@ from sgemm_tutorial.launch import Place
 H200 = Place("sm_90", 132)
 
 
-def test_20_leads_in_turns_and_has_the_lower_clock_alone():
+def test_20_leads_in_turns_at_8192_and_not_alone():
     """The recordings as they are show both."""
+    assert power.in_turns(8192) > 103 and abs(power.in_turns(4096) - 100) < 0.5
+    assert power.shares(8192).round(1).tolist() == [99.0, 100.2]
+    assert power.shares(4096).round(1).tolist() == [98.4, 99.7]
+    assert power.bursts(8192, "normal").round(1).tolist() == [98.1, 98.1]
+    assert power.figures()["in turns"] == "102.3 to 103.5" and power.figures()["burst again"] == "100.4"
+
+
+def test_what_is_spent_is_of_the_second_half_by_time():
+    again = lab.sustained.of(power.BOTH[1], 8192, recording="lasting")
+    ms, watts, joules = power.spent()[:, 2]
+    half = len(again.samples.ms) // 2
+    taken, drawn = (np.array(of[half:]) for of in (again.samples.ms, again.samples.watts))
+    assert np.isclose(ms, taken.mean()) and np.isclose(watts, taken @ drawn / taken.sum()) and joules == again.joules
+    assert abs(1000 * joules / watts / ms - 1) < 0.011
+
+
+def test_a_ratio_of_times_is_one_of_energies_at_the_limit_only():
     for size in power.SIZES:
-        ms, their_ms = power.both(size, "in turns")
-        assert ms < their_ms and power.shares(size, "in turns") > 100
-        ms, their_ms = power.both(size, "lasting")
-        clocks = power.settled(size)[1]
-        assert clocks[0] < min(clocks[1:3]) < lab.card().boost_mhz and ms > their_ms
-        assert np.isclose(power.both(size, "burst")[0], lab.sustained.of(find("20"), size, protocol="burst").ms)
-    assert power.protocols_table().rows[:2] == [
-        ("8192, zeros", "100.4, 99.9", "103.4", "103.3", "103.5"),
-        ("8192, random", "98.1, 98.1", "103.5", "100.8, 101.9", "98.4, 99.4"),
-    ]
-
-
-def test_on_zeros_both_have_one_clock_and_20_takes_more_power():
-    _, (clock, their_clock), (watts, their_watts) = power.settled(8192, "zeros")
-    assert clock == their_clock == 1680 and 1.15 < watts / their_watts < 1.16
-    assert [power.shares(8192, of, "zeros").round(1).tolist() for of in ("in turns", "lasting")] == [[103.4], [103.5]]
+        assert abs(power.shares(size) - power.shares(size, 2)).max() < 1.4
+        assert np.ptp(power.spent(size)[1]) < 2
+    assert power.shares(8192, 0, "zeros") - power.shares(8192, 2, "zeros") > 14
+    rows = power.spent_table().rows
+    assert rows[0] == ("random, 8192: 20", "1.743", "692", "1.219", "", "")
+    assert rows[2] == ("cuBLAS, later", "1.747", "691", "1.209", "100.2", "99.2")
+    assert len(rows) == 8 and rows[7] == ("cuBLAS", "1.482", "368", "0.5422", "103.5", "89.3")
 
 
 def test_the_picture_holds_all_that_was_seen():
@@ -45,25 +53,6 @@ def test_bursts_are_by_medians_of_eight_samples():
     own, theirs = (lab.sustained.of(who, 4096, "zeros", "burst").samples.ms for who in power.BOTH)
     bursts = power.bursts(4096, "zeros")
     assert len(bursts) == 2 and np.isclose(bursts[0], 100 * np.median(theirs[:8]) / np.median(own[:8]))
-
-
-def test_alone_20_has_the_lower_clock_and_all_values_are_medians():
-    found = {row[0]: row[1:] for row in power.clocks_table().rows}
-    again = lab.sustained.of(power.BOTH[1], 8192, recording="lasting")
-    ms, mhz, watts = (
-        np.median(of[len(of) // 2 :]) for of in (again.samples.ms, again.samples.sm_mhz, again.samples.watts)
-    )
-    assert found["random, alone, 2 to 4 s"] == (
-        f"1.748, 1.721, {ms:.3f}",
-        f"1,365, 1,425, {mhz:,.0f}",
-        f"695, 700, {watts:.0f}",
-    )
-    assert found["zeros, alone, 2 to 4 s"][0] == "1.432, 1.482" and found["random, in turns"][2] == "739, 739"
-    ms, clock, watts = power.early()
-    runs = [power.seen(of) for of in power.runs()]
-    chosen = [run[(run[:, 0] > 0.25) & (run[:, 0] <= 0.4)] for run in runs]
-    assert np.allclose(ms, [np.median(of[:, 1]) for of in chosen]) and ms[0] < ms[1]
-    assert watts.min() > 700 and clock[0] < clock[1]
 
 
 @pytest.mark.parametrize(("size", "places"), [(8192, [0, 5, 9]), (4096, [0, 3, 9])])
