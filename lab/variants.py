@@ -85,6 +85,11 @@ TENSOR = (*PADDED_TILES, *_group("tensor"))
 ANY_SHAPE = _group("any shape")
 """22 without a part of what it does."""
 
+WHOLE = dataclasses.replace(
+    any_shape.KERNEL.variant(**any_shape.setting(64, 128, 8, 4)).divided(0, 2), label="whole tiles"
+)
+"""22 with the tiles that it takes at 256 × 256 × 16384, of which it cuts none."""
+
 (THROUGH_PATCH,) = _group("narrow")
 """22 with a C of 16 bits, whose sums go through shared memory."""
 

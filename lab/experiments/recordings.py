@@ -112,6 +112,7 @@ def _any_shape() -> Plan:
     items += [(short, size) for size in LAYERS]
     items += [(kernel, size) for size in sizes for kernel in (*variants.ANY_SHAPE, find("persistent"))]
     items += [(kernel, size) for size in WRITTEN for kernel in (short, variants.THROUGH_PATCH)]
+    items += [(kernel, AWKWARD[0]) for kernel in (variants.WHOLE, variants.OVERLAP[AWKWARD[0]][-1])]
     return plan("any_shape", list(dict.fromkeys(items)), search=True, **IN_SHORT)
 
 

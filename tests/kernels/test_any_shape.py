@@ -362,6 +362,14 @@ def test_the_last_of_very_many_shares(narrow):
         assert len(left) == 8 and set((left // (64 * 32)).tolist()) == {MANY - 1}
 
 
+@pytest.mark.parametrize("narrow", ["", "unsigned N,", "int N,"])
+def test_a_row_of_16_bits_that_begins_past_32_bits(narrow):
+    kernel = KERNEL.variant(**setting(80, 64, 3, 1, 80), BITS=16)
+    kernel = kernel.edited(("R* to, size_t N,", f"R* to, {narrow}")) if narrow else kernel
+    case = {"alpha": -1.5, "beta": 0.0, "on_gpu": False, "last_tile": True}
+    assert check(kernel, 64, 2**26 + 2**23 + 40, 8, **case).passed == (not narrow)
+
+
 def test_mbarriers_lie_behind_all_that_is_written():
     """The simulator keeps them apart from the words of shared memory; on a GPU they would be overwritten."""
     kernel = SMALL.divided(0, 4)
