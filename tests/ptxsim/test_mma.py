@@ -1,4 +1,4 @@
-"""ldmatrix, stmatrix, movmatrix, mma.sync on the simulator: which lane has what, products against NumPy and fractions."""
+"""ldmatrix, stmatrix, movmatrix, mma.sync on the simulator: who holds what, products against NumPy and fractions."""
 
 import math
 from fractions import Fraction
