@@ -1,11 +1,11 @@
 // 22 · Any shape: 20's clusters of blocks that stay, with 12's equal shares, in tiles of many sizes, either way round.
 //
-// What changed: tiles of C that don't fill the GPU once more are cut along K into equal shares, one for each cluster, as
-// are all tiles where there are only a few. The parts of a tile's sum go to a workspace, and a second launch adds them
-// (add_parts.cu). Sums go to C through shared memory, so that C's rows may begin anywhere; none are written late. Instead
-// two warpgroups may take turns: each has a tile of its own, and writes it while the other multiplies. A side of wgmma's
-// product is 64, and the other any multiple of 16: a tile may be turned, so that the 64 are columns of C. wgmma's
-// descriptions are computed in uniform registers. The next launch sets itself up while this one ends.
+// What changed: tiles of C that don't fill the GPU once more are cut along K into equal shares, one for each cluster,
+// as are all tiles where there are only a few. The parts of a tile's sum go to a workspace, and a second launch adds
+// them (add_parts.cu). Sums go to C through shared memory, as its rows may begin anywhere, or in 16 bits from registers
+// where they can (eights.cuh); none are written late. Two warpgroups may take turns instead: each has a tile, and
+// writes it while the other multiplies. A side of wgmma's product is 64, and the other any multiple of 16: a tile may
+// be turned, so that the 64 are columns of C. Uniform registers describe wgmma's operands. Launches overlap.
 //
 // WM, WN: what a warp has of a tile: 16 × BN, 32 × BN where warpgroups take turns, BM × 16 where the tile is turned.
 // CLUSTER: as in 20. BLOCKS: on an SM at a time. BITS: of an element of C, 32 for float, 16 for T. The other parameters are
