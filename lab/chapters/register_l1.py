@@ -1,15 +1,15 @@
 """Chapter 23: a kernel without shared memory, what makes it faster, lpha-z's steps, and the figures in sentences."""
 
 from collections import Counter
-from itertools import pairwise
 
 from sgemm_tutorial.catalogue import find
 from sgemm_tutorial.kernel import Kernel
 from sgemm_tutorial.table import Table
 
-from ..experiments import profiles
+from ..experiments import ceilings, profiles
 from ..experiments.ceilings import card
 from ..measure.nsight import counted
+from ..model.ceilings import READ
 from ..model.resources import kernel_occupancy, resources
 from ..model.sass import hot_loop, sass
 from ..records import cards, published
@@ -30,19 +30,23 @@ NAMES = (
 )
 """The chapter's names for `STEPS`."""
 
-TWO, TWO_TILED, WIDE, WIDE_FREE = (STEPS_TESTED[at] for at in (5, 7, 9, 10))
-LADDER = {"base": BASE, "two k": TWO, "wide": WIDE, "tiled": TILED}
-"""The chapter's kernels by its names, each with four blocks on an SM."""
-CHANGES = ("–", "two k a pass, α after the loop", "16-byte loads, four k a pass", "tiles in shared memory")
-"""What each of `LADDER` changes of the one before."""
+UNROLLED, UNROLLED_FOUR, _, THREE_FULL, LATE, TWO, A_TILED, TWO_TILED, THREE, WIDE, WIDE_FREE = STEPS_TESTED
+PAIRS = {
+    "one k, 4 bytes a load (base with late α)": (LATE, STEPS[3]),
+    "two k, 4 bytes a load (two k)": (TWO, TWO_TILED),
+    "four k, 16 bytes a load (wide → tiled)": (WIDE, TILED),
+    "the same, three blocks on an SM": (WIDE_FREE, THREE),
+}
+"""Kernels without and with tiles, by what a thread loads in a pass, with four blocks on an SM unless said."""
 
-PARTS = L1, PIPE, SLOTS = "L1 and shared memory used, %", "FMA pipes used, %", "issue slots used, %"
-SQUARE, WHOLE = (profiles.SIZE,) * 3, (3168, 4096, 4096)
+L1, SLOTS = "L1 and shared memory used, %", "issue slots used, %"
+WAITS = "waits for L2 or DRAM"
+BOTH = SQUARE, WHOLE = (profiles.SIZE,) * 3, (3168, 4096, 4096)
 """The second is a whole number of waves, with three blocks or with four on each of 132 SMs."""
 STEP = 64 * 32
 """The multiply-adds of a warp step: one k, for the 64 sums of 32 threads."""
-H200, PROFILES, COUNTERS, RUNGS = (
-    str(cards.folder("h200") / f"{name}.json") for name in ("steps", "profiles", "counters", "ladder")
+H200, PROFILES, COUNTERS, RUNGS, CEILINGS = (
+    str(cards.folder("h200") / f"{name}.json") for name in ("steps", "profiles", "counters", "ladder", "ceilings")
 )
 """The chapter's card, whichever is shown: `WHOLE` and `STEPS_TESTED` are recorded on this one alone."""
 
@@ -59,14 +63,13 @@ def timed(kernel: Kernel, size: tuple[int, int, int] = SQUARE) -> Point:
 
 
 def profile(kernel: Kernel) -> dict[str, int | float]:
-    """Return the recorded profile of a kernel at 4096, whatever its label, with `PARTS` as shares of all cycles.
+    """Return the recorded profile of a kernel at 4096, whatever its label."""
+    return counted(_labelled(kernel, BASE), SQUARE, PROFILES)
 
-    The profiler has them as shares of the cycles in which an SM has a block. The share of these follows from the
-    instructions.
-    """
-    of = counted(_labelled(kernel, BASE), SQUARE, PROFILES)
-    active = of["all"] / (4 * card().sms * of["SM cycles"]) / (of[SLOTS] / 100)
-    return of | {part: active * of[part] for part in PARTS}
+
+def waits(kernel: Kernel, state: str = WAITS) -> float:
+    """Return the share of its cycles that a warp spends in a state, at 4096."""
+    return profiles.shares(profile(kernel))[state]
 
 
 def gain(before: Kernel, after: Kernel, size: tuple[int, int, int] = SQUARE) -> float:
@@ -74,31 +77,54 @@ def gain(before: Kernel, after: Kernel, size: tuple[int, int, int] = SQUARE) -> 
     return timed(after, size).tflops / timed(before, size).tflops - 1
 
 
-def instructions(kernel: Kernel) -> float:
-    """Return how many instructions a warp executes for each warp step, at 4096."""
-    M, N, K = SQUARE
-    return profile(kernel)["all"] / (M * N * K / STEP)
+def cycles(kernel: Kernel) -> tuple[float, float, float]:
+    """Return how many cycles of an SM a warp step takes at 4096: of L1 and shared memory, of issue slots, and all.
+
+    The profiler has shares of the cycles in which an SM has a block, and how many these are follows from the
+    instructions and the share of the issue slots.
+    """
+    of, warp_steps = profile(kernel), SQUARE[0] ** 3 / STEP
+    issue = of["all"] / warp_steps / 4
+    return issue * of[L1] / of[SLOTS], issue, of["SM cycles"] * card().sms / warp_steps
 
 
-def ladder() -> Table:
-    """Return what each kernel of `LADDER` changes, what it executes and how fast it is, and the same of kernel 09."""
+def pairs() -> Table:
+    """Return the speed of each of `PAIRS` without and with tiles, and what tiles are worth, at both sizes."""
     return Table(
-        ("kernel", "its change", "instructions a warp step", "issue slots busy", "TFLOP/s", "% of cuBLAS"),
+        ("a pass of the loop", *(of for M, *_ in BOTH for of in (f"M = {M}: TFLOP/s", f"M = {M}: tiles bring"))),
         [
             (
-                *of,
-                f"{instructions(kernel):.0f}",
-                f"{profile(kernel)[SLOTS]:.0f}%",
-                f"{timed(kernel).tflops:.1f}",
-                f"{timed(kernel).percent_of_cublas:.0f}",
+                name,
+                *(
+                    of
+                    for size in BOTH
+                    for of in (
+                        " → ".join(f"{timed(kernel, size).tflops:.1f}" for kernel in pair),
+                        f"{gain(*pair, size):+.0%}".replace("-", "−"),
+                    )
+                ),
             )
-            for *of, kernel in (
-                *zip(LADDER, CHANGES, LADDER.values(), strict=True),
-                ("kernel 09", "to compare: 128 × 128 tiles of C", NINE),
-            )
+            for name, pair in PAIRS.items()
         ],
-        f"M = N = K = 4096, {load(H200).made}",
-        "Medians of device time, kernel 09's from the ladder's recording; instructions and slots from Nsight Compute.",
+        f"Without tiles → with tiles, 16 k deep; N = K = 4096, {load(H200).made}",
+        "Four blocks on an SM unless said. Medians of device time.",
+    )
+
+
+def bounds() -> Table:
+    """Return what a warp step of each of `PAIRS` and of kernel 09 takes of an SM's parts and of L2."""
+    return Table(
+        ("a pass of the loop", "L1 and shared memory", "issue slots", "all cycles", "L2 sectors, million"),
+        [
+            (
+                name,
+                *(" → ".join(f"{of:.1f}" for of in part) for part in zip(*map(cycles, of), strict=True)),
+                " → ".join(f"{profile(kernel)['L2 sectors'] / 1e6:.0f}" for kernel in of),
+            )
+            for name, of in (PAIRS | {"to compare: kernel 09": (NINE,)}).items()
+        ],
+        f"Cycles of an SM for a warp step, without tiles → with tiles; M = N = K = 4096, {load(H200).made}",
+        "From Nsight Compute's profiles: wavefronts, instructions / 4, and the cycles that the launch took.",
     )
 
 
@@ -114,85 +140,107 @@ def steps() -> Table:
         ("step", "argument", "TFLOP/s, H200", "TFLOP/s, lpha-z, GPU not named"),
         rows,
         f"M = N = K = 4096, {load(H200).made}",
+        f"Step 7, held to three blocks on an SM by unused shared memory: {timed(THREE_FULL).tflops:.1f} TFLOP/s.",
     )
 
 
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
-    gpu, both = card(), (SQUARE, WHOLE)
-    M, N, K = SQUARE
-    warp_steps = M * N * K / STEP
-    shown = base, two, *_ = [profile(of) for of in LADDER.values()]
-    nine = profile(NINE)
-    waits = [profiles.shares(of)["waits for L2 or DRAM"] for of in shown]
+    gpu, warp_steps = card(), SQUARE[0] ** 3 / STEP
     asked, filled = (counted(BASE, SQUARE, COUNTERS)[f"{of}_sectors"] for of in ("global_load", "l1_fill"))
-    orders = [[each.opcode.partition(".")[0] for each in hot_loop(sass(of))] for of in LADDER.values()]
-    loop, two_k, four_k, from_tiles = map(Counter, orders)
+    loop, two_k, four_k, from_tiles = (
+        Counter(each.opcode.partition(".")[0] for each in hot_loop(sass(of))) for of in (BASE, TWO, WIDE, TILED)
+    )
     least = warp_steps / gpu.sms * loop.total() / 4 / (gpu.boost_mhz * 1e3)
-    # The bound: of the base's loop, L1 takes 20 cycles, the FMA pipes 22, the issue slots most. The profiler counts
-    # IMAD among what the FMA pipes execute. IMAD.X adds an address's upper half.
+    # The bound: of the base's loop, L1 takes 20 cycles, the issue slots most. Half of the sectors are of B, and no
+    # block asks twice for one of these.
     assert (
         (gpu.sms, gpu.boost_mhz) == (132, 1980)
         and [loop[of] for of in ("FFMA", "FMUL", "IMAD", "LDG")] == [64, 4, 20, 20]
-        and abs(base[L1] / 100 * base["SM cycles"] * gpu.sms / warp_steps - 20) < 0.1
-        and abs(base[PIPE] / 100 * base["SM cycles"] * gpu.sms / warp_steps - 22) < 0.2
+        and [round(of, 1) for of in cycles(BASE)[:2]] == [20.0, 32.3]
         and sum(of.opcode.startswith("IMAD.X") for of in hot_loop(sass(BASE))) == 18
+        and asked == 32 * warp_steps
         and filled < asked / 2
     )
-    # What a pass of each loop has, and starts before its first multiply-add: all 40 loads of two k before the 33rd.
+    # What a pass of each loop has, blocks on an SM, and spills: of the pairs, wide alone spills.
     assert (
         [two_k[of] for of in ("FFMA", "LDG")] == [128, 40]
-        and orders[1][: -orders[1][::-1].index("LDG")].count("FFMA") == 32
         and [four_k[of] for of in ("FFMA", "LDG")] == [from_tiles[of] for of in ("FFMA", "LDS")] == [256, 20]
-        and orders[3][: orders[3].index("FFMA")].count("LDS") == 8
+        and [[kernel_occupancy(of, gpu).blocks_per_sm for of in pair] for pair in PAIRS.values()]
+        == [[4] * 2] * 3 + [[3] * 2]
+        and [resources(of).spill_store_bytes > 0 for pair in PAIRS.values() for of in pair]
+        == [*[False] * 4, True, *[False] * 3]
     )
-    # Registers, spills, and blocks on an SM. All multiply by α last but the base.
-    used = {name: resources(of) for name, of in LADDER.items()}
+    # The bound again: with 16 bytes a load, 20 loads for four k take L1 four wavefronts each, and spills add 6 cycles.
+    wide, free, nine = map(cycles, (WIDE, WIDE_FREE, NINE))
+    busiest = {of: max(cycles(of)[:2]) / cycles(of)[2] for pair in PAIRS.values() for of in pair}
+    read = counted(NINE, SQUARE, COUNTERS)
     assert (
-        [kernel_occupancy(of, gpu).blocks_per_sm for of in (*LADDER.values(), TWO_TILED, WIDE_FREE)] == [4] * 5 + [3]
-        and [name for name, of in used.items() if of.spill_store_bytes] == ["wide"]
-        and not resources(WIDE_FREE).spill_store_bytes
-        and [of.parameters["C_LAST"] for of in LADDER.values()] == [0, 1, 1, 1]
+        abs(free[0] - 20) < 0.05
+        and 5.5 < wide[0] - free[0] < 6.5
+        and all(max(cycles(of)[:2]) == cycles(of)[1] for of in (LATE, TWO, TWO_TILED))
+        and all(max(cycles(of)[:2]) == cycles(of)[0] for of in (STEPS[3], WIDE, TILED, WIDE_FREE, THREE))
+        and nine[0] < 0.51 * min(cycles(of)[0] for of in busiest)
+        and abs(read["shared_load_requests"] / warp_steps - 4) < 0.01
+        and abs(read["shared_load_wavefronts"] / read["shared_load_requests"] - 2) < 0.01
     )
-    # The verdict. Time follows from instructions and busy slots. With three blocks, wide is the slower one at 4096
-    # alone, and as fast as tiled on whole waves.
-    gains, fastest = [gain(*pair) for pair in pairwise(LADDER.values())], min(STEPS, key=lambda of: timed(of).ms)
-    narrow = [gain(TWO, TWO_TILED, size) for size in both]
-    useful = [64 / instructions(of) * profile(of)[SLOTS] for of in (TILED, NINE)]
+    # The verdict.
+    worth = [gain(*pair, size) for pair in PAIRS.values() for size in BOTH]
+    sectors, rate = profile(WIDE)["L2 sectors"], profile(WIDE)["L2 sectors"] * 32 / profile(WIDE)["nanoseconds"] / 1e3
+    fastest = [max(STEPS, key=lambda of, at=size: timed(of, at).tflops) for size in BOTH]
     assert (
-        all(58 < of[SLOTS] < 65 for of in shown)
-        and 0.64 < instructions(WIDE) / instructions(BASE) < 0.68
-        and 0.05 < gain(WIDE, TILED, WHOLE) < gains[2] < 0.07
-        and -0.03 < narrow[1] < 0 < narrow[0] < 0.005
-        and gain(WIDE, WIDE_FREE) < -0.03
+        worth[0] == max(worth)
+        and worth[1] > 0.19
+        and all(abs(of) < 0.025 for of in worth[2:4])
+        and all(0.05 < of < 0.07 for of in worth[4:6])
+        and worth[6] == min(worth)
+        and worth[7] < -0.14
+        and fastest == [STEPS[7]] * 2
+        and timed(WIDE_FREE, WHOLE).tflops < timed(fastest[1], WHOLE).tflops
         and abs(gain(TILED, WIDE_FREE, WHOLE)) < 0.01
-        and fastest == STEPS[7]
-        and two[SLOTS] - base[SLOTS] < 3
-        and max(of[part] for of in shown for part in PARTS) < 75
-        and nine[SLOTS] > 80
-        and 1.5 < useful[1] / useful[0] < 1.6
+        and all(gain(LATE, A_TILED, of) < -0.08 for of in BOTH)
+        and gain(WIDE, WIDE_FREE) < 0 < gain(WIDE, WIDE_FREE, WHOLE)
+        and waits(UNROLLED) < waits(BASE) < waits(UNROLLED_FOUR)
     )
     return {
+        "worst": f"{-min(worth):.0%}",
+        "best": f"{max(worth):.0%}",
+        "some": f"{worth[4]:.0%}",
+        "by three": f"{-gain(TILED, THREE, WHOLE):.0%}",
         "least": f"{least:.2f}",
         "missed": f"{timed(BASE).ms / least:.1f}",
         "base took": f"{timed(BASE).ms:.2f}",
         "asked": f"{asked / 1e6:,.0f}",
+        "asked of B": f"{asked / 2e6:.0f}",
         "filled": f"{filled / 1e6:.0f}",
-        "spilled": f"{used['wide'].spill_store_bytes}",
-        **{f"{name} registers": f"{used[name].registers}" for name in ("base", "tiled")},
-        **{f"by {name}": f"{of:.0%}" for name, of in zip((*LADDER,)[1:], gains, strict=True)},
-        "both": f"{gain(BASE, WIDE):.0%}",
-        "narrow": f"{narrow[0]:+.1%}",
-        **{f"{name} %": f"{timed(LADDER[name]).percent_of_cublas:.0f}%" for name in ("wide", "tiled")},
+        "base registers": f"{resources(BASE).registers}",
+        **{
+            f"by {name}": f"{abs(gain(*of)):.0%}"
+            for name, of in {
+                "late": (BASE, LATE),
+                "unrolled": (BASE, UNROLLED),
+                "two k": (BASE, TWO),
+                "unrolled four": (BASE, UNROLLED_FOUR),
+                "wide": (TWO, WIDE),
+                "both": (BASE, WIDE),
+                "A": (LATE, A_TILED),
+            }.items()
+        },
+        **{
+            f"waits {name}": f"{waits(of):.0%}"
+            for name, of in {
+                "unrolled": UNROLLED,
+                "unrolled four": UNROLLED_FOUR,
+                "A": A_TILED,
+                "tiled one k": STEPS[3],
+            }.items()
+        },
+        **{f"fastest {size[0]}": f"{timed(STEPS[7], size).percent_of_cublas:.0f}%" for size in BOTH},
         "nine %": f"{timed(NINE).percent_of_cublas:.0f}%",
-        "fastest %": f"{timed(fastest).percent_of_cublas:.0f}%",
-        "free": f"{timed(WIDE_FREE, WHOLE).tflops:.1f}",
-        "tiled whole": f"{timed(TILED, WHOLE).tflops:.1f}",
-        **{f"useful {on}": f"{of:.0f}%" for on, of in enumerate(useful)},
-        "slots 0": f"{base[SLOTS]:.0f}%",
-        "slots 1": f"{two[SLOTS]:.0f}%",
-        "waits 0": f"{waits[0]:.0%}",
-        "waits 1": f"{waits[1]:.0%}",
-        "L1": f"{max(of[L1] for of in shown):.0f}%",
-        "pipes": f"{max(of[PIPE] for of in shown):.0f}%",
+        "times": f"{sectors / profile(TILED)['L2 sectors']:.1f}",
+        "rate": f"{rate:.1f}",
+        "of L2": f"{rate / ceilings.load(CEILINGS)[READ].tera_per_second:.0%}",
+        "emptiest": f"{min(busiest.values()):.0%}",
+        "fullest": f"{max(busiest.values()):.0%}",
+        "nine busy": f"{max(nine[:2]) / nine[2]:.0%}",
     }
