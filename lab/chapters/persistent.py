@@ -23,7 +23,7 @@ TILE = KERNEL.parameters
 STEPS = (*HOPPER_STEPS, KERNEL)
 ALL = (2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192)
 """The sizes of `copy_engine.TWICE`, smallest first."""
-AT_ONCE, IN_PAIRS = (find_variant("20", label) for label in ("all at once", "in pairs"))
+AT_ONCE = find_variant("20", "all at once")
 WITH_AND_WITHOUT = {256: STEPS[2:0:-1], 224: HOPPER_WIDTHS[1::-1], 192: HOPPER_WIDTHS[:1:-1]}
 """20 with clusters and without, by the columns of its tile."""
 
@@ -33,10 +33,10 @@ def shares(kernels: Sequence[Kernel], sizes: Sequence[int] = SIZES) -> np.ndarra
     return np.array([[[timed(each, size, of).percent_of_cublas for of in TWICE] for size in sizes] for each in kernels])
 
 
-def leads(kernel: Kernel, base: Kernel, size: int) -> np.ndarray:
-    """Return by what fraction a kernel's share is above another's, in each process of `copy_engine.TWICE`."""
+def leads(kernel: Kernel, base: Kernel, size: int, recordings: Sequence[str] = TWICE) -> np.ndarray:
+    """Return by what fraction a kernel's share is above another's, in each process of the recordings."""
     found = (
-        [paired((of.own.ms, of.cublas.ms)) for name in TWICE for of in timed(who, size, name).processes]
+        [paired((of.own.ms, of.cublas.ms)) for name in recordings for of in timed(who, size, name).processes]
         for who in (kernel, base)
     )
     return np.divide(*found) - 1
@@ -52,9 +52,9 @@ def nearly(found: np.ndarray, size: int) -> bool:
     return bool(max(found.min(), -found.max()) > copies(size))
 
 
-def span(found: np.ndarray) -> str:
-    """Return the smallest and the largest change as a text."""
-    return f"{100 * found.min():+.1f} to {found.max():+.1%}"
+def span(found: np.ndarray, size: int = 0) -> str:
+    """Return the smallest and the largest change as a text; told the size, with the mark that `nearly` gives."""
+    return f"{100 * found.min():+.1f} to {found.max():+.1%}" + " ✓" * (size > 0 and nearly(found, size))
 
 
 def corner(number: int, rank: int, size: int, group: int = TILE["GROUP"], cluster: int = TILE["CLUSTER"]) -> tuple:
@@ -152,22 +152,46 @@ def numbers(cluster: int = 18, size: int = 4096, wide: int = 39, tall: int = 30)
 
 
 MOMENTS = (
-    ("announces 49,152 bytes, asks", "full[0] lacks 49,152 bytes", "", "", "full[0] lacks 1 arrival"),
+    ("step 0: announces 49,152 bytes", "full[0] lacks 49,152 bytes", "", "", "full[0] lacks 1 arrival"),
     (
-        "its A and its half of B land",
+        "step 0: its A and its half of B land",
         "full[0] lacks 16,384 bytes",
         ">",
-        "36's half of B lands",
+        "step 0: 36's half of B lands",
         "full[0] lacks 1 arrival, −16,384 bytes",
     ),
-    ("", "", "", "announces 49,152 bytes, asks", "full[0] lacks 32,768 bytes"),
-    ("37's half of B lands", "full[0]: phase over", "<", "its A and its half of B land", "full[0]: phase over"),
-    ("8 warps multiply, and let go", "empty[0] lacks 8 of 16", ">", "its warps multiply", "empty[0] lacks 8 of 16"),
-    ("the producer waits for room", "empty[0] lacks 8 of 16", "", "its warps multiply", "empty[0] lacks 8 of 16"),
-    ("", "empty[0]: phase over", "<", "8 warps let go", "empty[0]: phase over"),
-    ("announces and asks again", "full[0], phase 1: lacks 49,152 bytes", "", "", "full[0], phase 1: lacks 1 arrival"),
+    ("", "", "", "step 0: announces 49,152 bytes", "full[0] lacks 32,768 bytes"),
+    (
+        "step 0: 37's half of B lands",
+        "full[0]: phase over",
+        "<",
+        "step 0: its A and its half of B land",
+        "full[0]: phase over",
+    ),
+    (
+        "step 0: 8 warps multiply, let go",
+        "empty[0] lacks 8 of 16",
+        ">",
+        "step 0: its warps multiply",
+        "empty[0] lacks 8 of 16",
+    ),
+    (
+        "step 4: producer waits for room",
+        "empty[0] lacks 8 of 16",
+        "",
+        "step 0: its warps still multiply",
+        "empty[0] lacks 8 of 16",
+    ),
+    ("", "empty[0]: phase over", "<", "step 0: 8 warps let go", "empty[0]: phase over"),
+    (
+        "step 4: announces 49,152 bytes",
+        "full[0], phase 1: lacks 49,152 bytes",
+        "",
+        "",
+        "full[0], phase 1: lacks 1 arrival",
+    ),
 )
-"""The events of stage 0 in blocks 36 and 37, the state of each block's barrier then, and which acts on the other."""
+"""The events of stage 0 in blocks 36 and 37 by step, the state of each block's barrier, and which acts on the other."""
 
 
 def time_line() -> Figure:
@@ -205,7 +229,8 @@ def steps_table() -> Table:
     """Return the change by each step of 20 at each size, its gain over 18, and how much equal code differs."""
     steps = (
         ("blocks stay, and write half late", STEPS[0], NINETEEN),
-        ("groups and clusters", STEPS[2], STEPS[0]),
+        ("groups", STEPS[1], STEPS[0]),
+        ("clusters", STEPS[2], STEPS[1]),
         ("width as chosen", KERNEL, STEPS[2]),
         ("all of 20, against 18", KERNEL, EIGHTEEN),
     )
@@ -218,17 +243,16 @@ def steps_table() -> Table:
                     *(
                         "same code"
                         if base is STEPS[2] and chosen(size) == TILE["BN"]
-                        else span(found) + " ✓" * nearly(found, size)
+                        else span(leads(kernel, base, size), size)
                         for size in SIZES
-                        for found in [leads(kernel, base, size)]
                     ),
                 )
                 for name, kernel, base in steps
             ),
-            ("equal code", *(f"up to {copies(size):.1%}" for size in SIZES)),
+            ("equal code: what ✓ must exceed", *(f"up to {copies(size):.1%}" for size in SIZES)),
         ],
         f"Change of the share of cuBLAS in six processes, M = N = K, {card().name}",
-        "The first row is against 19, each of the next two against the row before it. Before the third row, tiles have "
+        "The first row is against 19, each of the next three against the row before it. The first three have tiles of "
         "256 columns. Processes: three each of the recordings hopper and hopper_again.",
     )
 
@@ -237,26 +261,42 @@ def widths_table() -> Table:
     """Return the expected and the measured gain of the chosen width, where it isn't 256 columns."""
     columns = {size: [hopper.columns(of, size, size, place()) for of in hopper.WIDTHS] for size in ALL}
     return Table(
-        ("M = N = K", "rounds by columns", "by the formula", "measured"),
+        ("M = N = K", "rounds by columns", "by the formula", "measured", "equal code"),
         [
             (
                 f"{size:,}",
                 f"256: {rounds(size):.1f}; {chosen(size)}: {rounds(size, chosen(size)):.1f}",
                 f"{columns[size][0] / min(columns[size]) - 1:+.1%}",
-                span(found) + " ✓" * nearly(found, size),
+                span(leads(KERNEL, STEPS[2], size), size),
+                f"up to {copies(size):.1%}",
             )
             for size in ALL
             if chosen(size) != TILE["BN"]
-            for found in [leads(KERNEL, STEPS[2], size)]
         ],
         f"A width for each problem: change of the share in six processes, {card().name}",
-        "Of widths that 20 doesn't take, the formula is up to ten points wrong: 192 columns "
-        + " and ".join(
-            f"at {size:,}, {columns[size][0] / columns[size][2] - 1:+.1%} by it, measured "
-            + change(HOPPER_WIDTHS[3], STEPS[2], size)
-            for size in (2048, 8192)
-        )
+        "Of widths that 20 doesn't take, the formula is up to ten points wrong. Its worst case: 192 columns at 2,048, "
+        f"{columns[2048][0] / columns[2048][2] - 1:+.1%} against 256 by the formula, but measured "
+        + change(HOPPER_WIDTHS[3], STEPS[2], 2048)
         + " (two recordings).",
+    )
+
+
+def clusters_table() -> Table:
+    """Return each width's share without clusters, by recording, and what they add, at two sizes."""
+    return Table(
+        ("columns of a tile", *(f"{size:,}: {what}" for size in (4096, 8192) for what in ("share without", "gain"))),
+        [
+            (
+                str(width),
+                *(
+                    text
+                    for size in (4096, 8192)
+                    for text in (both(shares([without], [size])[0, 0], ".0f"), span(leads(of, without, size), size))
+                ),
+            )
+            for width, (of, without) in reversed(WITH_AND_WITHOUT.items())
+        ],
+        f"Clusters against none, same width: share in two recordings, its change in six processes, {card().name}",
     )
 
 
@@ -266,7 +306,7 @@ def profile(kernel: Kernel) -> dict[str, int | float]:
 
 
 def spent(kernel: Kernel) -> list[float]:
-    """Return a launch's cycles at 4096, and of an average SM: with products; with work, but none; without work."""
+    """Return a launch's cycles at 4096, and of an average SM: with products; with a block, but none; without one."""
     launch, products, busy = (
         profile(kernel)["SM cycles"],
         rounds(4096) * PRODUCT * 4096 / TILE["BK"],
@@ -276,9 +316,9 @@ def spent(kernel: Kernel) -> list[float]:
 
 
 def profiles_table() -> Table:
-    """Return the cycles of single launches at 4096, and what of them has work but no products, or no work."""
+    """Return the cycles of single launches at 4096, and those of an average SM without products or without a block."""
     return Table(
-        ("one launch", "cycles", "with work, but no products", "without work", "million L2 sectors"),
+        ("one launch", "cycles", "with a block, but no products", "without a block", "million L2 sectors"),
         [
             (
                 name,
@@ -292,8 +332,8 @@ def profiles_table() -> Table:
             )
         ],
         f"Cycles of an average SM, M = N = K = 4096, by Nsight Compute, {card().name}",
-        f"Work and pauses are derived. The products take {spent(KERNEL)[1]:,.0f} cycles by the data sheet. Divided by "
-        "the share of time that Nsight's tensor cores are used, they give the cycles with work. DRAM moves "
+        f"Both are derived. The products take {spent(KERNEL)[1]:,.0f} cycles by the data sheet. Divided by the share "
+        "of time that Nsight's tensor cores are used, they give the cycles with a block. DRAM moves "
         + " to ".join(
             f"{of(profile(each)['DRAM bytes'] for each in (NINETEEN, *STEPS)) / 1e6:.0f}" for of in (min, max)
         )
@@ -309,16 +349,16 @@ def both(found: Sequence[float], how: str = ".1f", mark: str = "%") -> str:
 def figures() -> dict[str, str]:
     """Return the page's figures, by the names under which it shows them, if what it says of them holds."""
     (eighteen, *steps), (before, *more) = shares((EIGHTEEN, *STEPS)), [*map(spent, (NINETEEN, *STEPS))]
-    stay, once, late, groups, shared, against, traded = (  # by size, and by process
+    stay, once, late, groups, shared, width, against = (  # by size, and by process
         np.array([leads(kernel, base, size) for size in SIZES])
         for kernel, base in (
             (STEPS[0], NINETEEN),
             (AT_ONCE, NINETEEN),
             (STEPS[2], AT_ONCE),
             (STEPS[1], STEPS[0]),
-            (STEPS[2], STEPS[0]),
+            (STEPS[2], STEPS[1]),
+            (KERNEL, STEPS[2]),
             (KERNEL, EIGHTEEN),
-            (STEPS[2], IN_PAIRS),
         )
     )
     gains, taken, by_width, columns = (
@@ -336,39 +376,35 @@ def figures() -> dict[str, str]:
         shares([of for of, _ in WITH_AND_WITHOUT.values()], ALL),
         np.array([[hopper.columns(of, size, size, place()) for size in ALL] for of in hopper.WIDTHS[:3]]),
     )
-    # a width's gain less the formula's, by size and recording; 18's and 20's clocks and watts; other calls
-    off, points, power, (mhz, watts), (small, added, odd) = (
+    # a width's gain less the formula's, by size and recording; 20 on random numbers and on zeros; alone; other calls
+    off, lost, (numbers, zeros), (alone, apart), (small, added, odd), order = (
         by_width / by_width[0] - columns[:1, :, None] / columns[..., None],
-        [timed(KERNEL, 4096, name) for name in TWICE],
-        files.load("sustained", files.Recording[sustained.Sustained]).provenance,
-        [
-            [
-                each
-                for of in (KERNEL, EIGHTEEN)
-                for name in TWICE
-                for run in timed(of, 4096, name).processes
-                for each in getattr(run.own, what)
-            ]
-            for what in ("sm_mhz", "watts")
-        ],
+        [1 - of[1] / of[0] for of in more[2:]],
+        [sustained.of(KERNEL, 4096, inputs, "in turns") for inputs in ("normal", "zeros")],
+        [sustained.of(of) for of in (KERNEL, STEPS[1])],
         [timed(KERNEL, size, name) for size, name in ((512, "any_shape"), (4096, "added"), (4095, "any_shape"))],
+        leads(KERNEL, NINETEEN, 4096, ["order"]),
     )
+    limit = files.load("sustained", files.Recording[sustained.Sustained]).provenance["power_limit_watts"]
+    rest, last = [round(of[3], -2) for of in more[2:]], (4 - rounds(4096)) * PRODUCT * 4096 / TILE["BK"]
     assert (
         [
             [size for size, of in zip(SIZES, found, strict=True) if nearly(of, size)]
-            for found in (stay, once, late, groups, shared, traded)
+            for found in (stay, once, late, groups, shared)
         ]
-        == [[4096, 8192], [4096], [], [], [], [2048, 4096]]
+        == [[4096, 8192], [4096], [], [], []]
         and [size for size, of in zip(SIZES, against, strict=True) if nearly(of, size)] == list(SIZES)
         and [of.mean() > 0 for of in against] == [False, True, True, True]
+        and [(of < 0).sum() for of in (stay[0], *groups[1:3])] == [5, 6, 5]
+        and order.min() > copies(4096)
         and not any(nearly(leads(NINETEEN, EIGHTEEN, size), size) for size in SIZES)
         and rounds(2048) < 1
         and STEPS[2].parameters == TILE
         and 0.9 * before[2] < min(more[2][2], more[3][2]) <= max(more[2][2], more[3][2]) < before[2]
-        and odd.searched.algorithm.endswith("padded")
-        and max(mhz) < 0.9 * card().boost_mhz
-        and min(watts) > 0.95 * power["power_limit_watts"]
+        and all(0.15 < of < 0.19 for of in (*lost, 1 - zeros.ms / numbers.ms))
+        and zeros.watts < 0.7 * limit
         and odd.percent_of_cublas < small.percent_of_cublas < 75
+        and chosen(512) == 128
         and [[size for of, size in zip(gains[width], ALL, strict=True) if nearly(of, size)] for width in (256, 192)]
         == [[], list(ALL)]
         and [size for of, size in zip(gains[224], ALL, strict=True) if not nearly(of, size)] == [3584, 5120, 7168]
@@ -390,33 +426,45 @@ def figures() -> dict[str, str]:
         "sms": f"{card().sms}",
         "head_18": f"{eighteen[2].mean():.1f}%",
         "head": f"{steps[3][2].mean():.1f}%",
+        "equal": f"{copies(4096):.1%}",
+        "equal_5120": f"{copies(5120):.1%}",
+        "order": span(order),
         "plain": both(steps[0][2]),
         **{
-            name: " to ".join(f"{ms / sustained.of(of).ms:.0%}" for ms in theirs)
+            name: both([ms / sustained.of(of).ms * 100 for ms in theirs])
             for theirs in [[sustained.of(sustained.RIVALS[0], recording=of).ms for of in ("sustained", "lasting")]]
             for name, of in (("long_18", EIGHTEEN), ("share_long", KERNEL))
         },
         "paused_19": f"{round(before[2], -2):,.0f}",
         "paused": both([round(of[2], -2) for of in more[2:]], ",.0f", ""),
-        "rate": f"{both([of.tflops for of in points], '.0f', '')} TFLOP/s",
-        "of_sheet": both([of.tflops / 9.894 for of in points], ".0f"),
-        "mhz": f"{min(mhz):,} to {max(mhz):,} MHz",
-        "watts": f"{min(watts)} to {max(watts)} W",
-        "limit": f"{power['power_limit_watts']} W",
-        "no_work": both([round(of[3], -2) for of in more[2:]], ",.0f", ""),
+        "launch": both([round(of[0], -2) for of in more[2:]], ",.0f", ""),
+        "products": f"{round(before[1], -2):,.0f}",
+        "lost": both([100 * of for of in lost], ".0f"),
+        "no_block": both(rest, ",.0f", ""),
+        "unknown": both([round(of - last, -2) for of in rest], ",.0f", ""),
+        **{
+            f"{name}_{what}": text
+            for name, of in (("random", numbers), ("zeros", zeros))
+            for what, text in (
+                ("ms", f"{of.ms:.3f} ms"),
+                ("watts", f"{of.watts} W"),
+                ("sheet", f"{2e-9 * 4096**3 / of.ms / 9.894:.0f}%"),
+            )
+        },
+        "limit": f"{limit} W",
         "late": span(late[2]),
-        "trade": span(traded[2]),
-        "groups": span(groups[2]),
         "stay": span(stay[2]),
         "stay_2048": span(stay[0]),
         "once": span(once[2]),
-        **{f"gains_{width}": span(of) for width, of in gains.items()},
-        **{f"taken_{size}": span(taken[size]) for size in (2560, 3072, 5120, 8192)},
+        "width": span(width[1]),
+        "gains_192": span(gains[192]),
+        "gains_224": span(gains[224][ALL.index(7168)]),
+        **{f"taken_{size}": span(taken[size]) for size in (2560, 3072)},
+        "alone": f"{apart.ms / alone.ms - 1:.1%}",
+        "joules": f"{1 - alone.joules / apart.joules:.1%}",
         "chosen": both(steps[3][1], ".0f"),
         "fixed": both(steps[2][1], ".0f"),
         "small": f"{small.percent_of_cublas:.0f}%",
         "added": f"{added.percent_of_cublas:.0f}%",
-        "odd_ms": f"{odd.ms:.2f} ms",
-        "odd_cublas": f"{odd.cublas_ms:.2f}",
-        "odd_padded": f"{odd.searched.ms:.3f}",
+        "odd": f"{odd.percent_of_cublas:.0f}%",
     }
