@@ -17,7 +17,7 @@ from sgemm_tutorial.table import Table
 from sgemm_tutorial.tuned import Way
 
 from ..draw.chart import COLOURS, Chart, dye
-from ..draw.division import Piece, division
+from ..draw.division import Piece, divisions
 from ..draw.figure import BODY, INK, Figure
 from ..experiments import ceilings, tune
 from ..model.sass import hot_loop, sass
@@ -29,8 +29,8 @@ from ..variants import ANY_SHAPE, OVERLAP, THROUGH_PATCH, WHOLE
 
 KERNEL, BEFORE = find("22_any_shape"), find("20_persistent")
 ALONE, OWN_NUMBER = ANY_SHAPE
-EACH = (BEFORE, *ANY_SHAPE, WHOLE, KERNEL)
-"""The launches timed at the examples: 20; 22 alone, whole and with a part left out; and 22 as it is called."""
+EACH = (BEFORE, *ANY_SHAPE, KERNEL)
+"""The launches timed at the examples: 20; 22 alone and with a part left out; and 22 as it is called."""
 H200, RANDOM = (RESULTS / "h200" / f"{name}.json" for name in ("any_shape", "random_22"))
 SMALL = 128
 """Rows or columns of C below which a product is thin, and the longest K that is short."""
@@ -48,9 +48,8 @@ KINDS = "large", "small", "thin or short", "unaligned rows"
 
 def pieces(cluster: int, clusters: int, shared: int, tiles: int, steps: int) -> Iterator[tuple[int, int, int]]:
     """Yield a cluster's pieces as `Work` deals them out: tile, first step, and the step before which it ends."""
-    share = cluster
-    if shared and clusters % shared == 0:
-        share = cluster % shared * (clusters // shared) + cluster // shared
+    even = shared and clusters % shared == 0
+    share = cluster % shared * (clusters // shared) + cluster // shared if even else cluster
     start, end = (number * shared * steps // clusters for number in (share, share + 1))
     for tile in range(start // steps, -(-end // steps)):
         yield tile, max(start - tile * steps, 0), min(end - tile * steps, steps)
@@ -58,16 +57,22 @@ def pieces(cluster: int, clusters: int, shared: int, tiles: int, steps: int) -> 
 
 
 def picture(tiles: int, steps: int, clusters: int) -> Figure:
-    """Draw the pieces of clusters that share all tiles."""
-    return division(
-        [
-            Piece(cluster, tile, 0, begin, end, end - begin == steps)
-            for cluster in range(clusters)
-            for tile, begin, end in pieces(cluster, clusters, tiles, tiles, steps)
-        ],
+    """Draw three ways to deal out tiles to clusters, on one axis of steps: whole, in even shares, in uneven ones."""
+    return divisions(
+        {
+            name: [
+                Piece(cluster, tile, 0, begin, end, end - begin == steps)
+                for cluster in range(working)
+                for tile, begin, end in pieces(cluster, working, cut, tiles, steps)
+            ]
+            for name, working, cut in (
+                ("Whole tiles", clusters, 0),
+                ("Split K: even shares", clusters // tiles * tiles, tiles),
+                ("Uneven shares", clusters, tiles),
+            )
+        },
         clusters,
-        f"{tiles} tiles of {steps} steps",
-        8,
+        steps,
         "cluster",
     )
 
@@ -86,8 +91,7 @@ def launched(size: Size, kernel: Kernel = KERNEL) -> Launch:
 def kind(size: Size) -> str:
     """Return which of `KINDS` a product is."""
     M, N, K = size
-    thin_or_short = K <= SMALL or min(M, N) < SMALL
-    return KINDS[3 if N % 8 or K % 8 else 2 if thin_or_short else 1 if 2 * M * N * K <= 3e9 else 0]
+    return KINDS[3 if N % 8 or K % 8 else 2 if K <= SMALL or min(M, N) < SMALL else 1 if 2 * M * N * K <= 3e9 else 0]
 
 
 @lru_cache
@@ -108,25 +112,27 @@ def looked(size: Size) -> list[tuple[list[int], int, int, float]]:
 
 
 def parted() -> Table:
-    """Return the quickest ways to do `LONG` in the search's brief look: three with shares, and one without."""
+    """Return the ways to do `LONG` that the search timed in turns, all by shares."""
     return Table(
-        ("a block's tile", "clusters of blocks", "parts of a tile", "steps of a block", "µs"),
+        ("a block's tile", "clusters of blocks", "shares of a tile", "µs"),
         [
             (
-                f"{BM} × {BN}" + " (deep.cu)" * (not cut),
-                f"{shares if cut else whole} of {blocks}",
-                shares // cut if cut else 1,
-                -(-256 // (shares // cut if cut else blocks)),
-                f"{us:.1f}",
+                f"{BM} × {BN}",
+                f"{way.shares} of {cluster}",
+                f"{way.shares / way.whole:g}" + " (uneven)" * (way.shares % way.whole > 0),
+                f"{1e3 * of.ms:.1f}",
             )
-            for share in (True, False)
-            for (BM, BN, *_, blocks), cut, shares, us in [
-                ([*of[:8]], *way) for of, *way in looked(LONG) if (way[0] > 0) == share
-            ][: 3 if share else 1]
-            for whole in [LONG[0] * LONG[1] // (BM * BN)]
+            for of in searched()[LONG].finalists
+            for way in [of.way]
+            for BM, BN, *_, cluster, _ in [way.setting]
         ],
-        f"Ways to do {times_of(LONG)}, {ceilings.card().name}: a brief look at each",
+        f"Ways to do {times_of(LONG)}, timed in turns, {ceilings.card().name}",
     )
+
+
+def sort(way: Way) -> str:
+    """Return what a way does with tiles: 22 by shares, deep.cu, or 22 uncut."""
+    return "shares" if way.whole else "uncut" if len(way.setting) == len(any_shape.PARAMETERS) else "deep.cu"
 
 
 def gain(size: Size) -> float:
@@ -167,24 +173,24 @@ def led() -> dict[tuple[int, int], list[Size]]:
 
 
 def when() -> Table:
-    """Return where shares are our fastest way, where they tie, and how much they gain."""
+    """Return at how many products each way is the fastest of ours, by what the chapter decides for them."""
     return Table(
-        ("product", "shares win", "tie", "whole tiles win", "gain where shares win"),
+        ("decision", "shares", "deep.cu", "uncut", "tie"),
         [
-            (
-                name,
-                *(len(led()[row, by]) for by in (1, 0, -1)),
-                " to ".join(f"{end(gains):.2f}" for end in (min, max) if gains) or "–",
-            )
+            (name, len(led()[row, 1]), *(others.count(of) for of in ("deep.cu", "uncut")), len(led()[row, 0]))
             for row, name in enumerate(
-                ("K from 16,384, C up to 262,144 elements", "other K from 3,072, above 4 · √(M · N)", "all others")
+                (
+                    "share: K from 16,384, C up to 512 · 512",
+                    "try: other K from 3,072, above 4 · √(M · N)",
+                    "don't: others",
+                )
             )
-            for gains in [[*map(gain, led()[row, 1])]]
+            for others in [[sort(searched()[at].finalists[0].way) for at in led()[row, -1]]]
         ],
-        f"At how many searched products which way is fastest, {ceilings.card().name}",
-        "Whole tiles: deep.cu's, too. Tie: the 10th to 90th percentiles of both times overlap. Gain: the fastest speed "
-        "with shares over the fastest without, in the brief look. A way that the brief look left behind or didn't try "
-        "counts as slower. Left out: four squares with K = 65,536, at which only shares were tried.",
+        f"At how many searched products each of our ways is the fastest, {ceilings.card().name}",
+        "Tie: the 10th to 90th percentiles of shares and of the fastest other way overlap. A way that the search's "
+        "brief look left behind or didn't try counts as slower. Left out: four squares with K = 65,536, at which only "
+        "shares were tried.",
     )
 
 
@@ -207,7 +213,7 @@ def rivals() -> Table:
             for n in (16, 32, 64, 128, 256, 512)
         ],
         f"Calls by shares, and their speed in percent of the better opponent's, {ceilings.card().name}",
-        "Tie: as above.",
+        "Tie: the ranges of both overlap, as above.",
     )
 
 
@@ -273,7 +279,7 @@ def opponent(size: Size) -> str:
 def measured(*sizes: Size) -> Table:
     """Return the times of 22 alone and as called, beside the better opponent's in all runs."""
     return Table(
-        ("M×N×K", "22 alone", "22 as called (by, chosen by)", "better opponent, five runs"),
+        ("M×N×K", "22 alone", "22 as called (by, chosen by)", "better opponent, four runs"),
         [
             (
                 times_of(size),
@@ -293,8 +299,10 @@ def longer(kernel: Kernel, size: Size) -> tuple[float, float]:
 
     Samples of 22 as it is called count too, where that is the same launch.
     """
-    twice = (ALONE, KERNEL)[: 1 + (launched(size).kernel.name == KERNEL.name)]
-    alone, ms = ([ms for of in each for ms in points(of)[size].processes[0].own.ms] for each in (twice, (kernel,)))
+    alone, ms = (
+        [ms for of in each for ms in points(of)[size].processes[0].own.ms]
+        for each in ((ALONE, KERNEL)[: 1 + (launched(size).kernel.name == KERNEL.name)], (kernel,))
+    )
     return 1e3 * (min(ms) - max(alone)), 1e3 * (max(ms) - min(alone))
 
 
@@ -503,38 +511,46 @@ def lost_by(kernel: Kernel) -> dict[Size, float]:
 def figures() -> dict[str, str]:
     """Return the figures in the chapter's sentences, by their names for glue, after checking what they say."""
     own, new, found = points(), points(recording=RANDOM), searched()
-    (alone,) = (at[3] for (_, size), at in placed().items() if size == LONG)
-    few, many = (  # speeds at random products by shares, where C has as few elements as that, and where it has more
-        [of.percent_of_searched for at, of in new.items() if by_shares(at) and (at[0] * at[1] <= SMALL**2) == small]
-        for small in (True, False)
+    long, apart, whole = own[LONG], points(OVERLAP[LONG][-1])[LONG], points(WHOLE)[LONG]
+    finals, crossing = found[LONG].finalists, {at for at in found for _, cut, of, _ in looked(at) if cut and of % cut}
+    uneven = [clusters % cut > 0 for at in new if by_shares(at) for cut, clusters in [chosen(at).division]]
+    tried, parts = zip(
+        *(
+            (of.tried, int(of.algorithm.rpartition("split K ")[2]))
+            for n, K in product((16, 32, 64, 128, 256, 512), (16384, 65536))
+            for of in [own[n, n, K].searched]
+        ),
+        strict=True,
     )
-    crossing = {at for at in found for _, cut, shares, _ in looked(at) if cut and shares % cut}
     assert (
-        found[LONG].best == Way((*any_shape.setting(64, 128, 8, 4).values(),), 2, 24)
+        found[LONG].best == finals[0].way == Way((*any_shape.setting(64, 128, 8, 4).values(),), 2, 24)
         and looked(LONG)[0][1:3] == (2, 24)
-        and all(over(found[LONG].finalists[0], of) == 1 for of in found[LONG].finalists[1:])
-        and len(EACH) == 5
-        and max(own[LONG].ms, points(ALONE)[LONG].ms) < min(points(of)[LONG].opponent_ms for of in EACH)
-        and all(at.searched.ms == at.opponent_ms < at.cublas_ms for of in EACH for at in [points(of)[LONG]])
-        and all("split K" in points(of)[LONG].searched.algorithm for of in EACH)
-        and own[LONG].searched.algorithm.endswith("split K 12")
+        and all(over(finals[0], of) == 1 for of in finals[1:])
+        and {sort(of.way) for of in finals} == {"shares"}
+        and (finals[1].way.setting, finals[1].way.shares) == (finals[0].way.setting, 30)
+        and [of.way.shares % of.way.whole > 0 for of in finals] == [False] * 4 + [True]
+        and {sort(Way(tuple(of), *way)) for of, *way, _ in looked(LONG)} == {"shares", "deep.cu"}
+        and next(of[7] for of, cut, *_ in looked(LONG) if not cut) == 6
+        # In queues 22 is ahead, as it is in the other runs; one by one, cuBLAS's own choice already is.
+        and all(max(long.ms, points(ALONE)[LONG].ms) < points(of)[LONG].opponent_ms for of in EACH)
+        and apart.searched.ms_p90 < apart.cublas_ms_p10 < apart.cublas_ms_p90 < apart.ms_p10
+        and long.searched.ms == long.opponent_ms < long.cublas_ms
+        and long.searched.algorithm.endswith("split K 12")
+        and apart.searched.algorithm.endswith("split K 8")
         and (launched(LONG, BEFORE).kernel.parameters["BN"], launched(LONG, BEFORE).blocks) == (128, 4)
         and WHOLE.division == (0, 2)
         and launched(LONG).blocks == 24 * 4
-        and min(few) > 100 > geometric_mean(many)
-        and max(at[2] for at in new) < 16384
-        and min(percents(sets(), 1)[:-1]) > 100 > percents(sets(), 1)[-1]
-        and alone.ms > alone.cublas_ms
-        # The rule: nearly always in its first row, in a minority of the second, and never beyond a tie elsewhere.
+        and min(parts) > 1
+        # The decisions: nearly always right, open, and never wrong beyond a tie.
         and led()[0, -1] == [(1, 4096, 25088)]
         and sorted(M if M < N else 0 for M, N, _ in led()[0, 1] + led()[0, -1]) == [0] * 8 + [1] * 2
         and (led()[0, 0], led()[2, 1]) == ([], [])
         and len(led()[1, -1]) > 2 * len(led()[1, 1])
         and [at for at in found if all(cut for _, cut, *_ in looked(at))] == [(n, n, 65536) for n in (16, 32, 64, 128)]
+        and max(at[2] for at in new) < 16384
         # Uneven shares win nowhere, and tie at large products only.
         and max(lead(at, True) for at in found) == 0
         and {at for at in found if lead(at, True) == 0} <= crossing & {*led()[2, 0]}
-        and 32 * 32 % 66 == 34
         # Beside the opponent, up to 128 × 128 elements: wins but for a tie. Above: Long wins, one ties and two lose.
         and [(int(text.split("%")[0]) < 100, "tie" in text) for *_, one, _, two in rivals().rows for text in (one, two)]
         == [(False, False)] * 7 + [(False, True), (False, False), (False, True), (True, False), (True, False)]
@@ -544,22 +560,32 @@ def figures() -> dict[str, str]:
             name: f"{1e3 * ms:.1f} µs"
             for name, ms in {
                 "before": points(BEFORE)[LONG].ms,
-                "long": own[LONG].ms,
-                "whole": points(WHOLE)[LONG].ms,
-                "apart": alone.ms,
-                "apart cuBLAS": alone.cublas_ms,
+                "long": long.ms,
+                "long better": long.opponent_ms,
+                "long cuBLAS": long.cublas_ms,
+                "whole": whole.ms,
+                "apart": apart.ms,
+                "apart better": apart.opponent_ms,
+                "apart cuBLAS": apart.cublas_ms,
+                "saved": apart.ms - long.ms,
+                "brief": looked(LONG)[0][3] / 1e3,
+                "brief deep": min(us for _, cut, _, us in looked(LONG) if not cut) / 1e3,
             }.items()
         },
-        "long better": f"{1e3 * own[LONG].opponent_ms:.1f} µs",
-        "gain of tiles": f"{points(BEFORE)[LONG].ms / points(WHOLE)[LONG].ms:.1f} times",
-        "gain of shares": f"{points(WHOLE)[LONG].ms / own[LONG].ms:.1f} times",
+        "gain of shares": f"{whole.ms / long.ms:.1f} times",
         "gain over deep": f"{gain(LONG):.1f} times",
-        "few": str(len(few)),
-        "many": f"{sum(x < 100 for x in many)} of {len(many)}",
-        "gain second": f"{median(map(gain, led()[1, 1])):.2f} times",
+        "gain first": " to ".join(f"{end(map(gain, led()[0, 1])):.2f}" for end in (min, max)),
+        "gain second": f"{median(map(gain, led()[1, 1])):.2f}",
+        "leads": " to ".join(
+            f"{1e3 * end(own[n, n, 16384].opponent_ms - own[n, n, 16384].ms for n in (16, 32, 64, 128, 256)):.1f}"
+            for end in (min, max)
+        ),
+        "tried": " to ".join(str(end(tried)) for end in (min, max)),
+        "rivals cut": " to ".join(str(end(parts)) for end in (min, max)),
         "parts": f"{24 * 4 * 256 * 128 / 1e6:.1f} MB",
         "new": f"{len(new):,}",
-        "new shares": str(len(few + many)),
+        "new shares": str(len(uneven)),
+        "new uneven": str(sum(uneven)),
         "new deepest": f"{max(at[2] for at in new):,}",
         "uneven at": str(len(crossing)),
         "uneven ties": str(sum(lead(at, True) == 0 for at in found)),
@@ -567,7 +593,6 @@ def figures() -> dict[str, str]:
         "cublas": load("any_shape").provenance["cublas"],
         "card": ceilings.card().name,
         "sms": str(ceilings.card().sms),
-        "tried": str(max(of.searched.tried for of in (*own.values(), *new.values()))),
     }
 
 
@@ -585,8 +610,10 @@ def every_shape() -> dict[str, str]:
     ]
     gains = {at: turning(at) for at, of in found.items() if turned(of.best.setting)}
     late = {at: {t.way: t.ms for t in of.finalists}[of.expected] / of.finalists[0].ms for at, of in found.items()}
-    least = min(new, key=lambda at: new[at].percent_of_searched)
-    narrow = min((at for at in new if kind(at) == KINDS[0]), key=lambda at: new[at].percent_of_searched)
+    least, narrow = (
+        min((at for at in new if kind(at) in kinds), key=lambda at: new[at].percent_of_searched)
+        for kinds in (KINDS, KINDS[:1])
+    )
     unaligned = [at for at in new if kind(at) == KINDS[3]]
     padded = [at for at in unaligned if new[at].searched.algorithm.endswith("padded")]
     thin, deep = (launched(size).kernel.parameters for size in ((1, 4097, 4097), DEEP_AT))

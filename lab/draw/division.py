@@ -1,6 +1,6 @@
 """A picture of the division of work: each block's parts of tiles on their multiprocessor, over time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -15,6 +15,7 @@ from .figure import (
     INK,
     LINE,
     MARGIN,
+    TITLE,
     WIDTH,
     Figure,
     Page,
@@ -86,7 +87,7 @@ def parts(run: Run) -> list[Piece]:
     return found
 
 
-def division(found: Sequence[Piece], multiprocessors: int, title: str, steps: int = 0, of: str = "SM") -> Figure:
+def division(found: Sequence[Piece], multiprocessors: int, title: str, steps: int = 0) -> Figure:
     """Draw the work of each multiprocessor over time, if it runs one block at a time and all steps take equally long.
 
     Blocks go to the multiprocessors in order, each to the one that is free first. Tiles are numbered in the order of
@@ -99,45 +100,60 @@ def division(found: Sequence[Piece], multiprocessors: int, title: str, steps: in
     title : str
     steps : int
         Steps that there is room for; as many as it takes unless given.
-    of : str
-        What is drawn instead of multiprocessors and their blocks, for example ``"cluster"``.
 
     Raises
     ------
     ArgumentError
         There is no part, or no multiprocessor.
     """
-    if not found or multiprocessors < 1:
-        raise ArgumentError("found, multiprocessors", f"{len(found)}, {multiprocessors}", "at least one of each")
-    free, bars = [0] * multiprocessors, []
-    for _, group in groupby(found, key=lambda part: part.block):
-        place = free.index(min(free))
-        for part in group:
-            bars.append((place, free[place], part))
-            free[place] += part.end - part.begin
-    tiles = {tile: i for i, tile in enumerate(dict.fromkeys((part.row, part.column) for part in found))}
-    longest, work = max(free), sum(part.end - part.begin for part in found)
-    used = work / (longest * multiprocessors)
-    left, top = MARGIN + room(f"{of} 00") + 8, 2 * LINE + 8
-    scale = (WIDTH - MARGIN - left) / max(longest, steps)
-    bottom = top + multiprocessors * PITCH
-    sheet = Page(bottom + 2 * LINE, title=title)
-    for place in range(multiprocessors):
-        sheet.text(left - 8, top + place * PITCH + 17, f"{of} {place}", "right")
-    for place, start, part in bars:
-        x, y, width = left + start * scale, top + place * PITCH, (part.end - part.begin) * scale
-        colour, number = COLOURS[tiles[part.row, part.column] % 4], tiles[part.row, part.column]
-        sheet.boxes([(x + 1, y, width - 2, ROW)], (colour, 0.45 if part.writes else 0.2), edgecolor=colour)
-        texts = (f"{number}: {part.begin}–{part.end - 1}", str(number), "")
-        fitting = next(text for text in texts if room(text) <= width)
-        sheet.text(x + width / 2, y + 17, fitting, "center")
-    sheet.lines([[(left, top - 6), (left, bottom - 2)]], INK)
-    note = f"Tile: steps. Pale: {'another block completes the tile' if of == 'SM' else 'a part of a sum'}. "
-    note += f"{longest} steps, {used:.0%} of the {of}s' time used."
-    sheet.text(MARGIN, bottom + LINE, note)
-    each = (
-        f"{of} {place}: "
-        + ", ".join(f"tile {tiles[p.row, p.column]} steps {p.begin} to {p.end - 1}" for at, _, p in bars if at == place)
-        for place in range(multiprocessors)
-    )
-    return sheet.finish(f"{title}: who multiplies what, in turn. {'; '.join(each)}. {note}")
+    return divisions({title: found}, multiprocessors, steps)
+
+
+def divisions(ways: Mapping[str, Sequence[Piece]], multiprocessors: int, steps: int, of: str = "SM") -> Figure:
+    """Draw several divisions as `division` does, one below the other, by their titles.
+
+    Multiprocessors and their blocks may stand for others, for example ``"cluster"``.
+    """
+    if not all(ways.values()) or multiprocessors < 1:
+        counts = ", ".join(str(len(found)) for found in ways.values())
+        raise ArgumentError("found, multiprocessors", f"{counts}, {multiprocessors}", "at least one of each")
+    left, high, said = MARGIN + room(f"{of} 00") + 8, 4 * LINE + 8 + multiprocessors * PITCH, []
+    sheet = Page(len(ways) * high)
+    for i, (title, found) in enumerate(ways.items()):
+        free, bars = [0] * multiprocessors, []
+        for _, group in groupby(found, key=lambda part: part.block):
+            place = free.index(min(free))
+            for part in group:
+                bars.append((place, free[place], part))
+                free[place] += part.end - part.begin
+        tiles = {tile: i for i, tile in enumerate(dict.fromkeys((part.row, part.column) for part in found))}
+        longest, work = max(free), sum(part.end - part.begin for part in found)
+        top, bottom = i * high + 2 * LINE + 8, (i + 1) * high - 2 * LINE
+        scale = (WIDTH - MARGIN - left) / max(longest, steps)
+        sheet.text(MARGIN, i * high + LINE, title, size=TITLE, weight="bold")
+        for place in range(multiprocessors):
+            sheet.text(left - 8, top + place * PITCH + 17, f"{of} {place}", "right")
+        for place, start, part in bars:
+            x, y, number = left + start * scale, top + place * PITCH, tiles[part.row, part.column]
+            width, colour = (part.end - part.begin) * scale, COLOURS[number % 4]
+            sheet.boxes([(x + 1, y, width - 2, ROW)], (colour, 0.45 if part.writes else 0.2), edgecolor=colour)
+            texts = (f"{number}: {part.begin}–{part.end - 1}", str(number), "")
+            sheet.text(x + width / 2, y + 17, next(text for text in texts if room(text) <= width), "center")
+        sheet.lines([[(left, top - 6), (left, bottom - 2)]], INK)
+        note = (
+            f"Tile: steps. Pale: {'another block completes the tile' if of == 'SM' else 'a part of a sum'}. "
+            f"{longest} steps, {work / (longest * multiprocessors):.0%} of the {of}s' time used."
+        )
+        sheet.text(MARGIN, bottom + LINE, note)
+        each = (
+            f"{of} {place}: "
+            + (
+                ", ".join(
+                    f"tile {tiles[p.row, p.column]} steps {p.begin} to {p.end - 1}" for at, _, p in bars if at == place
+                )
+                or "nothing"
+            )
+            for place in range(multiprocessors)
+        )
+        said.append(f"{title}: who multiplies what, in turn. {'; '.join(each)}. {note}")
+    return sheet.finish(" ".join(said))

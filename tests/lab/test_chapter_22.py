@@ -56,24 +56,42 @@ def test_each_product_is_of_one_kind():
     assert {page.kind(size) for size in page.points()} == set(page.KINDS)
 
 
-def test_parts_have_all_steps_of_a_tile():
-    """Each way to do the chapter's product cuts tiles into parts, or among a cluster's blocks, of all steps."""
-    for name, clusters, parts, steps, _ in page.parted().rows:
+def test_the_picture_shows_three_ways():
+    said = page.picture(2, 10, 5).alt
+    assert [said.count(name) for name in ("Whole tiles", "Split K: even shares", "Uneven shares")] == [1, 1, 1]
+    assert "10 steps, 40%" in said and "5 steps, 80%" in said and "4 steps, 100%" in said
+    assert "cluster 2: tile 0 steps 8 to 9, tile 1 steps 0 to 1" in said
+    assert [*page.pieces(2, 5, 2, 2, 10)] == [(0, 8, 10), (1, 0, 2)]
+
+
+def test_ways_to_do_the_chapters_product_have_as_many_clusters_as_shares():
+    for tile, clusters, parts, _ in page.parted().rows:
         shares, blocks = map(int, clusters.split(" of "))
-        cuts = blocks if "deep" in name else parts
-        assert shares % parts == 0 and cuts * (steps - 1) < 256 <= cuts * steps and shares * blocks <= 132
+        rows, columns = map(int, tile.split(" × "))
+        tiles = 256 // (rows * blocks) * (256 // columns)
+        assert float(parts.removesuffix(" (uneven)")) * tiles == shares and shares * blocks <= 132
+        assert ("uneven" in parts) == (shares % tiles > 0)
 
 
-def test_the_thread_that_chapter_22_follows_adds_what_its_cluster_leaves():
-    """The thread that adds C[105][152], in the names of `add_parts.cu`, and cluster 5."""
+def test_the_first_row_of_the_decisions_has_no_way_that_leaves_sums_uncut():
+    first, second, third = page.when().rows
+    assert first[1:] == (9, 1, 0, 0) and second[1] > 0 and third[1] == 0
+    assert {page.sort(of.best) for of in page.searched().values()} == {"shares", "deep.cu", "uncut"}
+
+
+def test_the_sum_that_chapter_22_follows_comes_from_its_cluster_to_its_place_in_c():
+    """C[144][152], in the names of the kernel and of `add_parts.cu`, and cluster 5."""
     source, way = page.any_shape.ADD.source, page.searched()[page.LONG].best
     shared, clusters, across, steps, every = way.whole, way.shares, 128 // 4, 256, 512
     assert (shared, clusters, shared * steps) == (2, 24, every)
     assert clusters < 2 * page.any_shape.MANY * shared, "a thread adds all parts"
     assert "i / across, col = at.across * size_t(BN) + i % across * 4" in source
-    tile, i = 45 // 32, 45 % 32 * 256 + 38
-    assert (tile, i, 256 * across) == (1, 3366, 32 * 256)
-    assert (i // across, 128 + i % across * 4) == (105, 152), "tile 1 is to the right of tile 0"
+    block, warp = 144 // 64, 144 % 64 // 16
+    assert (block, warp, block * 64 + warp * 16, 152 - 128) == (2, 1, 144, 24), "tile 1 is to the right of tile 0"
+    part = 144 * 128 + 24
+    tile, i = 50 // 32, 50 % 32 * 256 + 6
+    assert (part, part // 4, part % 4, 256 * across) == (18456, i, 0, 32 * 256)
+    assert (tile, i // across, 128 + i % across * 4) == (1, 144, 152)
     begins, last = (((step + 1) * clusters - 1) // every for step in (tile * steps, (tile + 1) * steps - 1))
     assert (begins, last, begins + tile, last - begins + 1) == (12, 23, 13, 12)
     (piece,) = page.pieces(5, clusters, shared, 2, steps)
