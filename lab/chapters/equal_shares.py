@@ -218,10 +218,11 @@ def rivals() -> Table:
 
 
 def turning(size: Size) -> float:
-    """Return the speed of the quickest turned tile over that of the quickest other way, in the brief look."""
-    return min(us for of, *_, us in looked(size) if not turned(of)) / min(
-        (us for of, *_, us in looked(size) if turned(of)), default=inf
+    """Return the speed of the quickest turned tile over that of the quickest other way, both timed in turns, or inf."""
+    tiles, others = (
+        [of.ms for of in searched()[size].finalists if turned(of.way.setting) == kind] for kind in (True, False)
     )
+    return min(others, default=inf) / min(tiles)
 
 
 def in_turns() -> str:
@@ -608,7 +609,7 @@ def every_shape() -> dict[str, str]:
         )
         for low, up in pairwise((SMALL, 512, 1024, 2048, inf))
     ]
-    gains = {at: turning(at) for at, of in found.items() if turned(of.best.setting)}
+    gains = {at: turning(at) for at, of in found.items() if turned(of.best.setting) and turning(at) < inf}
     late = {at: {t.way: t.ms for t in of.finalists}[of.expected] / of.finalists[0].ms for at, of in found.items()}
     least, narrow = (
         min((at for at in new if kind(at) in kinds), key=lambda at: new[at].percent_of_searched)
@@ -629,10 +630,9 @@ def every_shape() -> dict[str, str]:
         and {(of.types, of.parameters["BITS"]) for of in new.values()} == {("FP16", 32)}
         and odd.searched.algorithm.endswith("padded")
         and (least[1], kind(least)) == (10, KINDS[3])
-        and sorted(gains, key=gains.get)[-2] == SIDEWAYS
-        # The quickest tile that isn't turned is the third there.
-        and [turned(of) for of, *_ in looked(SIDEWAYS)[:3]] == [True, True, False]
-        and [looked(SIDEWAYS)[at][2] * looked(SIDEWAYS)[at][0][7] for at in (0, 2)] == [126, 63]
+        and min(gains.values()) > 0.98
+        and geometric_mean(at.percent_of_searched for of, at in own.items() if kind(of) != KINDS[3] and prod(of) > 5e8)
+        > 100
         and sides == sorted(sides)
         and round(sides[-1]) >= 100
         and [of > 100 for of in percents(by_work(), 1)] == [True, True, True, False, False]
@@ -664,7 +664,13 @@ def every_shape() -> dict[str, str]:
                 "better 4095": odd.opponent_ms,
             }.items()
         },
-        **{f"{name} most": f"{round(max(M * N for M, N, _ in by[name]), -4):,}" for name in ("thin", "deep")},
+        **{
+            f"{name} most": f"{round(sorted(M * N for M, N, _ in by[name])[len(by[name]) * 9 // 10], -4):,}"
+            for name in ("thin", "deep")
+        },
+        "overlapped": f"{geometric_mean(at[0].cublas_ms / at[0].ms for at in placed().values()):.0%}",
+        "one by one": f"{geometric_mean(at[3].cublas_ms / at[3].ms for at in placed().values()):.0%}",
+        "wide 8192": f"{1e3 * own[8192, 8192, 64].ms:.1f}",
         "new": f"{len(new):,}",
         "unaligned": str(len(unaligned)),
         "padded": str(len(padded)),
@@ -694,7 +700,8 @@ def every_shape() -> dict[str, str]:
             *(1e3 * end(points(of)[333, 777, 1999].processes[0].own.ms) for of in (ALONE, KERNEL) for end in (min, max))
         ),
         **{name: f"{sides[of]:.0f}%" for name, of in (("narrow", 0), ("broad", -1))},
-        "turned": str(len(gains)),
+        "turned": str(sum(turned(of.best.setting) for of in found.values())),
+        "turned both": str(len(gains)),
         **{
             f"turned {name}": f"{of(gains.values()):.2f}"
             for name, of in (("median", median), ("least", min), ("most", max))
