@@ -12,7 +12,7 @@ from sgemm_tutorial.table import Table
 
 from ..draw.chart import Chart
 from ..draw.figure import BLUE, INK, ORANGE, WIDTH, Figure
-from ..experiments import clocks, sustained
+from ..experiments import sustained
 from ..experiments.ceilings import card
 from ..records import files
 from ..records.timings import paired
@@ -49,20 +49,19 @@ def half(run: sustained.Sustained) -> slice:
 
 
 def spent(size: int = SIZE, inputs: str = "normal") -> np.ndarray:
-    """Return ms, mean watts, joules of a product, and mean MHz by NVML, of each of `runs`, in its second half."""
+    """Return ms, mean watts and joules of a product, of each of `runs`, in its second half."""
     return np.array(
         [
-            (of.ms, np.average(watts, weights=ms), of.joules, np.average(mhz, weights=ms))
+            (of.ms, np.average(of.samples.watts[half(of)], weights=of.samples.ms[half(of)]), of.joules)
             for of in runs(size, inputs)
-            for ms, watts, mhz in [[each[half(of)] for each in (of.samples.ms, of.samples.watts, of.samples.sm_mhz)]]
         ]
     ).T
 
 
 def shares(size: int = SIZE, inputs: str = "normal") -> np.ndarray:
-    """Return cuBLAS's ms, joules and cycles of a product, each in % of 20's, alone."""
-    ms, _, joules, mhz = spent(size, inputs)
-    return np.array([100 * theirs / own for own, theirs in (ms, joules, ms * mhz)])
+    """Return cuBLAS's ms and joules of a product, each in % of 20's, alone."""
+    ms, _, joules = spent(size, inputs)
+    return np.array([100 * theirs / own for own, theirs in (ms, joules)])
 
 
 def in_turns(size: int, inputs: str = "normal") -> float:
@@ -101,9 +100,9 @@ def spent_table() -> Table:
     for name, size, inputs in (*(("random", size, "normal") for size in SIZES), ("zeros", SIZE, "zeros")):
         spans = (
             ", ".join(f"{each:{how}}" for each in pair)
-            for how, pair in zip(("#.4g", ".0f", ".4g"), spent(size, inputs), strict=False)
+            for how, pair in zip(("#.4g", ".0f", ".4g"), spent(size, inputs), strict=True)
         )
-        rows.append((f"{name}, {size}", *spans, *(f"{share:.1f}" for share in shares(size, inputs)[:2])))
+        rows.append((f"{name}, {size}", *spans, *(f"{share:.1f}" for share in shares(size, inputs))))
     return Table(
         ("A and B, M = N = K", "ms", "W", "joules", "20's share by ms, %", "by joules, %"),
         rows,
@@ -176,23 +175,13 @@ def figures() -> dict[str, str]:
         [*map(seen, runs())],
     )
     over = [run[(run[:, 0] > 0.25) & (run[:, 0] < 0.8)] for run in both_seen]
-    (ms, watts, joules, mhz), still, alone = spent(), spent(SIZE, "zeros"), shares()
+    (ms, watts, joules), still, alone = spent(), spent(SIZE, "zeros"), shares()
     by_counter, at_limit = 1000 * joules / ms, np.concatenate([spent(size)[1] for size in SIZES])
     again = sustained.of(cublas.gemm_ex, SIZE, recording="lasting").ms / ms[1] - 1
-    # by cycles alone, and in turns in the same session
-    cycles = {
-        name: (shares(size, inputs)[2], in_turns(size, inputs))
-        for name, size, inputs in (*((str(size), size, "normal") for size in SIZES), ("zeros", SIZE, "zeros"))
-    }
-    # bursts of 20 and cuBLAS on random numbers, and on zeros
-    brief, brief_zeros = ([sustained.of(who, SIZE, inputs, "burst") for who in BOTH] for inputs in ("normal", "zeros"))
-    burst_mhz = [each for of in (*brief, *brief_zeros) for each in of.samples.sm_mhz]
-    own_clock = np.array(  # by what fraction 18 to 20 count fewer MHz than NVML
-        [
-            1 - of.own_mhz / of.nvml_mhz
-            for who in ((KERNEL, SIZE), *product(map(find, ("18", "19", "20")), (4096,), ("normal", "zeros")))
-            for of in [clocks.of(*who)]
-        ]
+    brief = [sustained.of(who, SIZE, "normal", "burst") for who in BOTH]
+    early, late = (  # 20's share in % in seconds of the run alone
+        100 * np.divide(*(run[(run[:, 0] > a) & (run[:, 0] < b), 1].mean() for run in reversed(both_seen)))
+        for a, b in ((0.25, 0.75), (2, 4))
     )
     ten = {
         size: [in_turns(size), *(of for name in RECORDINGS for of in by_process(KERNEL, size, name))] for size in SIZES
@@ -225,12 +214,9 @@ def figures() -> dict[str, str]:
         and np.ptp(watts) < 1 < 0.008 * limit < np.ptp(by_counter)
         and still[1].max() < 0.65 * limit
         and 1.9 < min(joules / still[2]) <= max(joules / still[2]) < 2.3
-        and np.ptp([each for of in runs(SIZE, "zeros") for each in of.samples.sm_mhz[half(of)]]) == 0
-        and all({*run.reasons[half(run)]} == {4} for run in runs(SIZE, "zeros"))
-        and by_turns.sm_mhz == round(np.median(by_turns.cublas.sm_mhz))
-        and max(abs(of - turns) for of, turns in cycles.values()) < 1.5
-        and np.ptp(own_clock) < 0.011
-        and brief[0].sm_mhz == brief[1].sm_mhz
+        and min(*by_turns.samples.watts, *by_turns.cublas.watts) > limit
+        and max(np.median(of.samples.watts) for of in brief) < 0.2 * limit
+        and abs(late - alone[0]) < 0.3
         and all(of[:, 1].max() < 1.5 for of in (run[run[:, 0] < 0.03] for run in both_seen))
         and all(limit < of[:, 2].min() and of[:, 1].min() > 1.6 for of in over)
         and all(of[of[:, 0] > 0.8, 1].max() > 2 and of[of[:, 0] > 0.8, 2].min() < 0.8 * limit for of in both_seen)
@@ -260,23 +246,16 @@ def figures() -> dict[str, str]:
         "watts": f"{watts[0]:.0f} W",
         "joules": f"{joules[0]:.3f} J",
         "rate": f"{watts[0] / joules[0]:.0f}",
-        "by rate": f"{1000 * joules[0] / watts[0]:.3f} ms",
+        "by rate": f"{1000 * round(joules[0], 3) / round(watts[0]):.3f} ms",
         "ms": f"{ms[0]:.3f} ms",
         "off": f"{joules[0] * 1000 / watts[0] / ms[0] - 1:.0%}",
         "all watts": f"{span(at_limit, '.0f')} W",
         "apart": f"{abs(alone[1] - alone[0]):.1f}",
         "by counter": " and ".join(f"{of:.0f} W" for of in by_counter),
         "by NVML": " and ".join(f"{of:.0f} W" for of in watts),
-        "zeros MHz": f"{still[3, 0]:,.0f} MHz",
-        "burst MHz": f"{span(burst_mhz, ',.0f')} MHz",
-        "turns MHz": f"{by_turns.sm_mhz:,} MHz",
-        "MHz": f"{mhz[0]:,.0f} MHz",
-        "MHz cuBLAS": f"{mhz[1]:,.0f} MHz",
-        "fewer cycles": f"{1 - 100 / alone[2]:.1%}",
-        **{f"{name} by cycles": f"{of:.1f}%" for name, (of, _) in cycles.items()},
-        **{f"{name} in turns": f"{of:.1f}%" for name, (_, of) in cycles.items()},
-        "own clock": f"{own_clock.mean():.0%}",
-        "same MHz": f"{brief[0].sm_mhz:,} MHz",
+        "turns W": f"{np.median(by_turns.samples.watts):.0f} W",
+        "burst W": f"{np.median(brief[0].samples.watts):.0f} W",
+        "early": f"{early:.1f}%",
         "ten 4096": f"{span(ten[4096])}%",
         "lead over 19": f"{span(leads[0])}%",
         "same": f"{abs(same[0]).max():.1f}%",
