@@ -514,7 +514,16 @@ def figures() -> dict[str, str]:
     own, new, found = points(), points(recording=RANDOM), searched()
     long, apart, whole = own[LONG], points(OVERLAP[LONG][-1])[LONG], points(WHOLE)[LONG]
     finals, crossing = found[LONG].finalists, {at for at in found for _, cut, of, _ in looked(at) if cut and of % cut}
-    uneven = [clusters % cut > 0 for at in new if by_shares(at) for cut, clusters in [chosen(at).division]]
+    sharing, won = [at for at in new if by_shares(at)], led()[0, 1] + led()[1, 1]
+    uneven = [  # of even shares and of uneven ones, whether a random product was slower than the opponent
+        [
+            new[at].percent_of_searched < 100
+            for at in sharing
+            for cut, of in [chosen(at).division]
+            if (of % cut > 0) == odd
+        ]
+        for odd in (False, True)
+    ]
     tried, parts = zip(
         *(
             (of.tried, int(of.algorithm.rpartition("split K ")[2]))
@@ -584,12 +593,10 @@ def figures() -> dict[str, str]:
         "tried": " to ".join(str(end(tried)) for end in (min, max)),
         "rivals cut": " to ".join(str(end(parts)) for end in (min, max)),
         "parts": f"{24 * 4 * 256 * 128 / 1e6:.1f} MB",
-        "new": f"{len(new):,}",
-        "new shares": str(len(uneven)),
-        "new uneven": str(sum(uneven)),
         "new deepest": f"{max(at[2] for at in new):,}",
-        "uneven at": str(len(crossing)),
-        "uneven ties": str(sum(lead(at, True) == 0 for at in found)),
+        "won": str(len(won)),
+        "won uneven": str(len(crossing & {*won})),
+        **{f"{name} slower": f"{sum(of)} of {len(of)}" for name, of in zip(("even", "uneven"), uneven, strict=True)},
         "searched": str(len(found)),
         "cublas": load("any_shape").provenance["cublas"],
         "card": ceilings.card().name,
