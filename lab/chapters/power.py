@@ -12,7 +12,7 @@ from sgemm_tutorial.table import Table
 
 from ..draw.chart import Chart
 from ..draw.figure import BLUE, INK, ORANGE, WIDTH, Figure
-from ..experiments import sustained
+from ..experiments import clocks, sustained
 from ..experiments.ceilings import card
 from ..records import files
 from ..records.timings import paired
@@ -179,10 +179,9 @@ def figures() -> dict[str, str]:
     by_counter, at_limit = 1000 * joules / ms, np.concatenate([spent(size)[1] for size in SIZES])
     again = sustained.of(cublas.gemm_ex, SIZE, recording="lasting").ms / ms[1] - 1
     brief = [sustained.of(who, SIZE, "normal", "burst") for who in BOTH]
-    early, late = (  # 20's share in % in seconds of the run alone
-        100 * np.divide(*(run[(run[:, 0] > a) & (run[:, 0] < b), 1].mean() for run in reversed(both_seen)))
-        for a, b in ((0.25, 0.75), (2, 4))
-    )
+    mhz = [np.average(of.samples.sm_mhz[half(of)], weights=of.samples.ms[half(of)]) for of in runs()]
+    zeros_mhz = {each for of in runs(SIZE, "zeros") for each in of.samples.sm_mhz[half(of)]}
+    own_mhz = clocks.of(KERNEL, SIZE)
     ten = {
         size: [in_turns(size), *(of for name in RECORDINGS for of in by_process(KERNEL, size, name))] for size in SIZES
     }
@@ -214,9 +213,10 @@ def figures() -> dict[str, str]:
         and np.ptp(watts) < 1 < 0.008 * limit < np.ptp(by_counter)
         and still[1].max() < 0.65 * limit
         and 1.9 < min(joules / still[2]) <= max(joules / still[2]) < 2.3
-        and min(*by_turns.samples.watts, *by_turns.cublas.watts) > limit
-        and max(np.median(of.samples.watts) for of in brief) < 0.2 * limit
-        and abs(late - alone[0]) < 0.3
+        and len(zeros_mhz) == 1
+        and all({*run.reasons[half(run)]} == {4} for run in runs(SIZE, "zeros"))
+        and 0.03 < 1 - ms[0] * mhz[0] / ms[1] / mhz[1] < 0.06
+        and own_mhz.own_mhz < 0.92 * own_mhz.nvml_mhz
         and all(of[:, 1].max() < 1.5 for of in (run[run[:, 0] < 0.03] for run in both_seen))
         and all(limit < of[:, 2].min() and of[:, 1].min() > 1.6 for of in over)
         and all(of[of[:, 0] > 0.8, 1].max() > 2 and of[of[:, 0] > 0.8, 2].min() < 0.8 * limit for of in both_seen)
@@ -253,9 +253,13 @@ def figures() -> dict[str, str]:
         "apart": f"{abs(alone[1] - alone[0]):.1f}",
         "by counter": " and ".join(f"{of:.0f} W" for of in by_counter),
         "by NVML": " and ".join(f"{of:.0f} W" for of in watts),
-        "turns W": f"{np.median(by_turns.samples.watts):.0f} W",
-        "burst W": f"{np.median(brief[0].samples.watts):.0f} W",
-        "early": f"{early:.1f}%",
+        "zeros MHz": f"{max(zeros_mhz):,} MHz",
+        "highest": f"{recording().provenance['sm_clock_max_mhz']:,}",
+        "MHz": f"{mhz[0]:,.0f} MHz",
+        "MHz cuBLAS": f"{mhz[1]:,.0f}",
+        "fewer cycles": f"{1 - ms[0] * mhz[0] / ms[1] / mhz[1]:.1%}",
+        "own MHz": f"{own_mhz.own_mhz:,.0f} MHz",
+        "NVML MHz": f"{own_mhz.nvml_mhz:,.0f}",
         "ten 4096": f"{span(ten[4096])}%",
         "lead over 19": f"{span(leads[0])}%",
         "same": f"{abs(same[0]).max():.1f}%",

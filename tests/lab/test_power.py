@@ -41,8 +41,8 @@ def test_a_ratio_of_times_is_one_of_energies_where_watts_are_equal_only():
     assert [row[4:] for row in rows[1:]] == [("98.4", "98.5"), ("103.5", "89.3")]
 
 
-def test_the_share_alone_changes_within_the_run():
-    assert power.figures()["early"] == "100.7%" and power.shares()[0] < 99.1
+def test_alone_20_needs_fewer_cycles_by_nvmls_clock():
+    assert power.figures()["fewer cycles"] == "4.7%" and power.figures()["MHz"] == "1,350 MHz"
 
 
 def test_the_picture_holds_all_that_was_seen():
