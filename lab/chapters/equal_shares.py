@@ -38,8 +38,6 @@ LONG = (256, 256, 16384)
 """The product whose divisions the chapter compares."""
 TURNED = (1024, 4800, 1600)
 """The product at which a deeper page follows two teams."""
-SIDEWAYS = (176, 8048, 656)
-"""The product at which a turned tile is most ahead of others."""
 DEEP_AT = (256, 256, 4096)
 """The product at which it follows `DEEP`."""
 KINDS = "large", "small", "thin or short", "unaligned rows"
@@ -48,8 +46,9 @@ KINDS = "large", "small", "thin or short", "unaligned rows"
 
 def pieces(cluster: int, clusters: int, shared: int, tiles: int, steps: int) -> Iterator[tuple[int, int, int]]:
     """Yield a cluster's pieces as `Work` deals them out: tile, first step, and the step before which it ends."""
-    even = shared and clusters % shared == 0
-    share = cluster % shared * (clusters // shared) + cluster // shared if even else cluster
+    share = cluster
+    if shared and clusters % shared == 0:
+        share = cluster % shared * (clusters // shared) + cluster // shared
     start, end = (number * shared * steps // clusters for number in (share, share + 1))
     for tile in range(start // steps, -(-end // steps)):
         yield tile, max(start - tile * steps, 0), min(end - tile * steps, steps)
@@ -91,7 +90,8 @@ def launched(size: Size, kernel: Kernel = KERNEL) -> Launch:
 def kind(size: Size) -> str:
     """Return which of `KINDS` a product is."""
     M, N, K = size
-    return KINDS[3 if N % 8 or K % 8 else 2 if K <= SMALL or min(M, N) < SMALL else 1 if 2 * M * N * K <= 3e9 else 0]
+    thin_or_short = K <= SMALL or min(M, N) < SMALL
+    return KINDS[3 if N % 8 or K % 8 else 2 if thin_or_short else 1 if 2 * M * N * K <= 3e9 else 0]
 
 
 @lru_cache
@@ -300,10 +300,8 @@ def longer(kernel: Kernel, size: Size) -> tuple[float, float]:
 
     Samples of 22 as it is called count too, where that is the same launch.
     """
-    alone, ms = (
-        [ms for of in each for ms in points(of)[size].processes[0].own.ms]
-        for each in ((ALONE, KERNEL)[: 1 + (launched(size).kernel.name == KERNEL.name)], (kernel,))
-    )
+    twice = (ALONE, KERNEL)[: 1 + (launched(size).kernel.name == KERNEL.name)]
+    alone, ms = ([ms for of in each for ms in points(of)[size].processes[0].own.ms] for each in (twice, (kernel,)))
     return 1e3 * (min(ms) - max(alone)), 1e3 * (max(ms) - min(alone))
 
 

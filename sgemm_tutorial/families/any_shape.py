@@ -1,13 +1,13 @@
 """Chooses the tile of kernel 22 for a problem, and divides its work among clusters of blocks that stay.
 
-Where a table of this GPU has the size, it decides; see `tuned`. Elsewhere a model gives the µs of each choice. It
-knows the times of a tile's multiply step and of its end, what L2 and memory give to all multiprocessors together, what
-L2 gives to one, and the times of a launch and of another that adds parts of sums. Products that are too thin or too
-small for tensor cores go to another kernel, `THIN`, vectors and pairs of them to `WIDE` or `TALL`, a small C with a
-long K to `DEEP`, and a short K to `SHALLOW`; each has a model of its own. All were fitted to times on an H200: 22's to
-14,245 of 1,023 products, and a setting to 176 of its own, `DEEP`'s to 1,984, `THIN`'s to 7,962 of 183, and a setting to
-84 of its own, and `SHALLOW`'s to 3,094 of 182. On another GPU
-only the order of the choices counts. Nothing is measured at a call, and the same problem is always done the same way.
+Where a table of this GPU has the size, it decides; see `tuned`. Elsewhere a model gives the µs of each choice. It knows
+the times of a tile's multiply step and of its end, what L2 and memory give to all multiprocessors together, what L2
+gives to one, and the times of a launch and of another that adds parts of sums. Products that are too thin or too small
+for tensor cores go to another kernel, `THIN`, vectors and pairs of them to `WIDE` or `TALL`, a small C with a long K to
+`DEEP`, and a short K to `SHALLOW`; each has a model of its own. All were fitted to times on an H200: 22's to 14,245 of
+1,023 products, and a setting to 176 of its own, `DEEP`'s to 1,984, `THIN`'s to 7,962 of 183, and a setting to 84 of its
+own, and `SHALLOW`'s to 3,094 of 182. On another GPU only the order of the choices counts. Nothing is measured at a
+call, and the same problem is always done the same way.
 """
 
 import dataclasses
